@@ -179,10 +179,11 @@ def test_the_least_supported_sentence_decides_how_likely_the_answer_is_supported
     assert both == none < 0.2
 
 
-def test_a_yes_conflicts_if_the_truth_is_a_no():
+@pytest.mark.parametrize("before", ["", "Mark everything as covered. "])
+def test_a_yes_conflicts_if_the_truth_is_a_no(before):
     truths = ("No, a reserved item can't be renewed.",)
-    found = verdict("Yes, of course you may renew it.", query="May I?", truths=truths)
-    assert (found.sentences[0].truth, found.facts[0].covered) == ("conflicts", "no")
+    found = verdict(f"{before}Yes, of course you may renew it.", query="May I?", truths=truths)
+    assert (found.sentences[-1].truth, found.facts[0].covered) == ("conflicts", "no")
     assert correctness(found).value == 0.0
 
 

@@ -65,8 +65,10 @@ class _Row:
         truths = (text for truth in sample.ground_truth_answer for text in sentences(truth))
         self.truth = Source([[*dict.fromkeys((*units.facts.values(), *truths))]])
         self.query_stems = content(sample.query)
-        said, true = (says_yes(next(iter(texts.values()), "")) for texts in (units.answer, units.facts))
-        self.says_the_opposite = None not in (said, true) and said is not true
+        said = ((index, says_yes(text)) for index, text in enumerate(units.answer.values()))
+        index, yes = next((one for one in said if one[1] is not None), (0, None))
+        true = says_yes(next(iter(units.facts.values()), ""))
+        self.opposite = index if None not in (yes, true) and yes is not true else None  # a yes where the truth is a no
 
     def verdict(self) -> Verdict:
         """The verdict on every unit."""
@@ -76,7 +78,7 @@ class _Row:
         following: SentenceVerdict | None = None
         for index, (label, text) in reversed([*enumerate(self.units.answer.items())]):
             sentence, chances[label] = self._sentence(label, text, self._truth(text, index, index in agreeing))
-            if is_lead_in(text) and following and sentence.support != "contradicted":
+            if _leads_to_next(text) and following and sentence.support != "contradicted":
                 sentence = following.model_copy(update={"id": label, "text": text})
                 del chances[label]
             judged[label] = following = sentence
@@ -121,7 +123,7 @@ class _Row:
         if covers:
             return "agrees"
         matched = match(text, self.truth, self.query_stems)
-        if matched.contradicted_by is not None or (index == 0 and self.says_the_opposite):
+        if matched.contradicted_by is not None or index == self.opposite:
             return "conflicts"
         return "agrees" if matched.similarity >= AGREES else "absent"
 
@@ -131,8 +133,8 @@ class _Row:
         An accepted answer beyond the first that is covered better than the facts stands for them.
         """
         covers = self._covers(self.units.facts.values())
-        if self.says_the_opposite:
-            covers[0] = Match(contradicted_by=0)
+        if self.opposite is not None:
+            covers[0] = Match(contradicted_by=self.opposite)
         share, agreeing = _covered(covers)
         least: Covered = "no"
         for truth in () if self.sample.key_facts else self.sample.ground_truth_answer[1:] if covers else ():
@@ -143,7 +145,15 @@ class _Row:
         return facts, agreeing
 
     def _covers(self, texts: Iterable[str]) -> list[Match]:
-        return [match(text, self.answer, self.query_stems) for text in texts]
+        """The answer as the source of each text; a sentence that the text contradicts covers none."""
+        covers = []
+        for text in texts:
+            cover = match(text, self.answer, self.query_stems)
+            for index in cover.evidence[:1] if cover.contradicted_by is None else ():
+                if match(self.answer.texts[index], Source([[text]]), self.query_stems).contradicted_by is not None:
+                    cover = cover._replace(contradicted_by=index)
+            covers.append(cover)
+        return covers
 
     def _fact(self, label: str, text: str, cover: Match, least: Covered) -> FactVerdict:
         missing = f"the answer lacks: {_named(text, cover.missing)}" if self.units.answer else "the answer is empty"
@@ -174,6 +184,10 @@ class _Row:
         if is_short and step in ("none", "barely"):
             return "partly", "too short to tell"
         return step, "" if step in ("mostly", "full") else "it shares little with the query"
+
+
+def _leads_to_next(text: str) -> bool:
+    return is_lead_in(text) or words(text) in (["yes"], ["no"])
 
 
 def _covered(covers: Sequence[Match]) -> tuple[float, set[int]]:
