@@ -291,7 +291,8 @@ class HttpClient:
 
     async def _response(self, reply: httpx.Response, clock: RequestTimer) -> Response:
         """What the events of a stream say together, or the one of a whole reply. Raises BadInput."""
-        form, end = self._config.stream, self._config.stream_end
+        form = self._config.stream
+        end = self._config.stream_end if form else None
         joined, number, text, ended = _JoinedParts(clock if form else None), 0, "", end is None
         async with aclosing(_pieces(reply, clock)) as arriving, aclosing(_events(arriving, form)) as events:
             async for raw in events:
@@ -306,7 +307,7 @@ class HttpClient:
                     what = f"event {number} of the stream" if form else "the reply"
                     raise BadInput(f"{what} is not JSON: {shown(text)}") from None
                 joined.add(self._values(event))
-                if self._end and any(self._end.findall(event)):
+                if end and self._end and any(self._end.findall(event)):
                     ended = True
                     break
             clock.ended()
