@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import Sample
-from ragassay.core.package_data import folder
 from ragassay.datasets.diff import ChangedRow, NamedRow, difference
-from ragassay.datasets.load import load
 from ragassay.datasets.split import split
 
 
@@ -44,16 +42,6 @@ def test_difference_tells_rows_apart_by_their_id_and_changes_by_their_fields():
 SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 
-def test_split_divides_the_shipped_corpus_by_its_shares():
-    samples = load(folder("datasets") / "handbook" / "queries.json").samples
-    ids, labels = [s.query_id for s in samples], [s.category for s in samples]
-    drawn, parts = split(ids, labels, SHARES)
-    assert [part.rows for part in parts] == [30, 10, 10]
-    # 15 factual of 50: 9, 3 and 3
-    assert [part.labels["factual"] for part in parts] == [9, 3, 3]
-    assert split(ids, labels, SHARES, seed=1)[0] != drawn
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=10, max_size=80), st.integers(0, 2**40))
 def test_split_is_stratified_and_independent_of_order(labels, seed):
@@ -65,6 +53,7 @@ def test_split_is_stratified_and_independent_of_order(labels, seed):
     order = random.Random(seed).sample(range(len(ids)), len(ids))
     again, _ = split([ids[n] for n in order], [labels[n] for n in order], SHARES, seed=seed)
     assert again == [parts[n] for n in order]
+    assert len(labels) < 30 or any(split(ids, labels, SHARES, seed=other)[0] != parts for other in range(3))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import ragassay
 from browsing import browsing
 from handmade_reports import make_report, row
-from ragassay.analysis.comparison import compare
 from ragassay.evaluation.groups import numbered, question_key
 
 BEFORE = [{"role": "user", "content": "What does Free cost?"}, {"role": "assistant", "content": "Free costs nothing."}]
@@ -28,7 +27,6 @@ def alone(rows):
 
 CHATS = [(0.1, 0.2, 0.1), (0.9, 0.8, 0.9), (0.4, 0.5, 0.4), (0.7, 0.6, 0.7), (0.2, 0.3, 0.2)]
 ROWS = [one for n, scores in enumerate(CHATS) for one in turns(scores, f"c{n}")]
-WORSE = [one for n, scores in enumerate(CHATS) for one in turns([s - 0.05 * n for s in scores], f"c{n}")]
 
 
 def test_an_interval_is_that_of_the_means_of_conversations():
@@ -40,13 +38,6 @@ def test_an_interval_is_that_of_the_means_of_conversations():
     )
     narrow = make_report(alone(ROWS)).systems["default"].metrics["mrr"].interval
     assert narrow.high - narrow.low < of_turns.interval.high - of_turns.interval.low
-
-
-def test_a_comparison_counts_conversations():
-    for rows, questions in ((lambda of: of, 5), (alone, 15)):
-        systems = {"a": rows(ROWS)}, {"b": rows(WORSE)}
-        [pair] = compare([(make_report(one, run=f"r{n}"), None) for n, one in enumerate(systems)]).pairs
-        assert pair.metrics["mrr"].questions == questions
 
 
 def test_questions_are_numbered_by_conversation_else_by_words_and_earlier_turns():

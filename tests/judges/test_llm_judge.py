@@ -102,13 +102,6 @@ def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
     assert len(rating.verdict.facts) == 2
 
 
-def test_without_contexts_support_is_not_asked_and_without_ground_truth_no_truth():
-    bare = {"answer": [{"id": f"A{n}"} for n in (1, 2, 3)], "facts": [], "relevance": "full", "refusal": False}
-    (rating,) = judge(FakeLLM([bare]), [sample(contexts=None, ground_truth_answer=())])
-    assert [(s.support, s.truth) for s in rating.verdict.sentences] == [(None, None)] * 3
-    assert rating.verdict.relevance == "full"
-
-
 def test_of_several_ground_truths_the_others_are_shown_as_accepted_too():
     with Provider() as provider:
         judge(model_at(provider), [sample(ground_truth_answer=("Two weeks.", "14 days [O2]", "A fortnight"))])

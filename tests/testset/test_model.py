@@ -106,14 +106,7 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert len(provider.log) == 9
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "code", "why"),
-    [
-        (play.status(500, message="broken"), 3, "the provider failed (500): broken"),
-        (play.status(400, message="nope"), 5, "refused the request (400): nope"),
-    ],
-)
-def test_generate_says_why_a_model_gave_no_question(generate, behaviour, code, why):
-    with play.Provider(then=behaviour) as provider:
-        found, _, err = generate(provider)
-    assert (found, why in err) == (code, True)
+def test_generate_says_why_a_model_gave_no_question(generate):
+    with play.Provider(then=play.status(400, message="nope")) as provider:
+        code, _, err = generate(provider)
+    assert (code, "refused the request (400): nope" in err) == (5, True)
