@@ -23,19 +23,13 @@ def panel(name: str) -> Callable[[Draw], Draw]:
         raise BadSettings("a panel has a name", hint='say it: @panel("tokens by system")')
 
     def register(draw: Draw) -> Draw:
-        PANELS.add(name, _checked(draw))
+        PANELS.add(name, draw)
         return draw
 
     return register
 
 
-def _checked(draw: object) -> Callable[[ReportWithResults], object]:
-    if not callable(draw):
-        raise BadSettings(f"a panel is a function of a report, not a {type(draw).__name__}")
-    return draw
-
-
-PANELS: Registry[Callable[[ReportWithResults], object]] = Registry("panel", adopt=_checked)
+PANELS: Registry[Callable[[ReportWithResults], object]] = Registry("panel")
 
 
 def panels(report: ReportWithResults) -> Iterator[Chart | Table | Sentences]:
