@@ -268,7 +268,7 @@ def content(text: str) -> frozenset[str]:
 def numbers(text: str) -> frozenset[str]:
     """Numbers in digits, in one spelling: ``1,000`` is ``1000``, ``2.50`` is ``2.5``, ``2018-19`` is 2018 and 2019.
 
-    A time is one number: ``8 pm`` and ``20:00`` are ``20``, ``08:30`` is ``8:30``.
+    A time is one number: ``8 pm`` and ``20:00`` are ``20:00``, ``08:30`` is ``8:30``.
     """
     times = list(_TIME.finditer(text))
     normalised = {_time(match) for match in times}
@@ -287,7 +287,7 @@ def _time(match: re.Match[str]) -> str:
     hour, minute, half = int(match[1]), match[2], (match[3] or "").lower()
     if half and 1 <= hour <= 12:
         hour = hour % 12 + (12 if half == "p" else 0)
-    return f"{hour}:{minute}" if minute and minute != "00" else str(hour)
+    return f"{hour}:{minute or '00'}"
 
 
 def says_yes(sentence: str) -> bool | None:

@@ -21,10 +21,8 @@ WINDOW = 3  # neighbouring sentences that are read together
 CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
 UNKNOWN_NUMBERS = 0.25  # off the similarity, if the evidence has none of the claim's
 DOUBTFUL = 0.45  # highest similarity of a claim with a number that its evidence lacks, or with reversed roles
-TOPIC_SHARE, TOPIC_SHARE_ALIKE = (
-    0.8,
-    0.6,
-)  # of a claim's stems in the sentence that contradicts it; if that says little else
+TOPIC_SHARE = 0.8  # of a claim's stems in the sentence that contradicts it
+TOPIC_SHARE_ALIKE = 0.6  # the same, if that sentence says little else
 ALIKE = 0.7  # share of that sentence's stems in the claim from which it says little else
 PREFIX = 5  # letters; words that share them are forms of one
 MAX_CACHED, MAX_CLAUSES = 1000, 200  # characters
@@ -172,8 +170,9 @@ def _contradicting(text: str, source: Source, ranked: Sequence[int], ignored: fr
     """
     claim = terms_of(text)
     topic = claim.stems - claim.numbers - ignored
-    if not topic:
-        return None
+    if not topic:  # it says no more than the query and a sign, as "No, it is not" does
+        signs = {c.negated for c in clauses(source.texts[ranked[0]]) if claim.stems & c.stems}
+        return ranked[0] if not claim.numbers and signs == {not claim.negated} else None
 
     def share(index: int) -> float:
         return len(topic & source.sentences[index].stems) / len(topic)
