@@ -85,6 +85,16 @@ def test_close_books_what_is_open_unless_the_job_works_again(job):
     assert job.redis.ttl(job.key("meta")) > 900
 
 
+def test_a_reply_that_comes_after_the_close_expires_with_its_job(job):
+    job.claim("mine")
+    job.reserve(FIRST, "mine")
+    job.turn("cancelled")
+    job.close()
+    assert job.settle(FIRST, "mine") == 0
+    assert job.redis.hget(job.key(f"calls:{FIRST}"), "c") == b"reply"
+    assert 0 < job.redis.ttl(job.key(f"calls:{FIRST}")) <= job.redis.ttl(job.key("meta"))
+
+
 def test_calls_of_a_project_stay_within_its_cap_whatever_their_jobs_may_spend(job):
     job.claim("mine")
     job.redis.set(job.key("cap"), "0.8")

@@ -6,7 +6,11 @@
 -- KEYS calls meta counters dead   ARGV call request token chunk reply spent_usd spent_tokens uncertain unknown_usd counted most
 local calls, meta, counters = KEYS[1], KEYS[2], KEYS[3]
 local call, request, token, chunk, reply = unpack(ARGV, 1, 5)
-if reply ~= '' and redis.call('EXISTS', meta) == 1 then redis.call('HSETNX', calls, call, reply) end
+local left_ms = redis.call('PTTL', meta)
+if reply ~= '' and left_ms ~= -2 then
+  redis.call('HSETNX', calls, call, reply)
+  if left_ms > 0 and redis.call('PTTL', calls) == -1 then redis.call('PEXPIRE', calls, left_ms) end -- after the job was closed
+end
 local mark = redis.call('HGET', calls, request)
 if parsed(mark) ~= token then return 0 end
 redis.call('HDEL', calls, request)
