@@ -187,6 +187,20 @@ def test_a_yes_conflicts_if_the_truth_is_a_no(before):
     assert correctness(found).value == 0.0
 
 
+@pytest.mark.parametrize(
+    ("query", "truth", "answer", "covered"),
+    [
+        ("When does it open?", "6 am", "It opens at 6 pm.", "no"),
+        ("When does it close?", "20:00", "It closes at 8 pm.", "yes"),
+        ("Is it allowed?", "No, it is not allowed", "Smoking is allowed in the house.", "no"),
+        ("Is it allowed?", "Yes, it is allowed", "It is allowed in the house, but not in the garden.", "yes"),
+    ],
+)
+def test_a_short_truth_is_covered_by_the_same_time_and_the_same_sign(query, truth, answer, covered):
+    found = verdict(answer, query=query, truths=(truth,), contexts=())
+    assert (found.facts[0].covered, correctness(found).value) == (covered, float(covered == "yes"))
+
+
 def test_verdicts_repeat_and_do_not_depend_on_the_order_of_rows():
     rows = [sample(answer) for answer in ("Refunds are paid in two weeks.", "Gift cards last forever.", "Olaf Lund.")]
     assert judge(*rows) == judge(*rows) == judge(*reversed(rows))[::-1]
