@@ -74,12 +74,6 @@ def test_the_same_rows_are_the_same_version(store):
     assert len(store.versions("mine")) == 1
 
 
-def test_rows_of_several_names_are_kept_once_in_a_folder(in_folder, tmp_path):
-    for name in ("mine", "yours"):
-        in_folder.add(name, ROWS, origin())
-    assert len(list(tmp_path.glob("datasets/rows/*"))) == 1
-
-
 def test_a_name_alone_means_what_was_imported_last_and_a_version_knows_its_parent(store):
     first = store.add("mine", ROWS, lambda: Origin(lineage=Lineage(action="import"), description="ours"))
     second = store.add("mine", ROWS[:2], origin())

@@ -64,6 +64,19 @@ def test_a_call_is_reserved_once_and_spent_when_it_is_settled_however_often_that
     assert job.books == (0.25, 0, 60, 0, 0, 0)
 
 
+def test_of_two_replies_to_a_call_the_first_is_kept_whoever_brings_them(job):
+    job.claim("mine")
+    for n in (1, 2):
+        assert job.reserve(FIRST, "mine", number=n) == "granted"
+    assert [job.settle(FIRST, "mine", reply=f"reply {n}", number=n) for n in (2, 1)] == [1, 1]
+    assert job.settle(FIRST, "late", reply="reply 3", number=3) == 0
+    assert job.reserve(FIRST, "mine", number=4) == "settled reply 2"
+
+
+def test_a_claim_that_is_sent_again_gives_the_same_chunk(job):
+    assert [job.claim("mine"), job.claim("mine"), job.claim("other")] == [FIRST, FIRST, SECOND]
+
+
 def test_a_request_with_an_unknown_outcome_is_spent_at_its_estimate_and_another_may_follow(job):
     job.claim("mine")
     job.reserve(FIRST, "mine")
@@ -73,6 +86,25 @@ def test_a_request_with_an_unknown_outcome_is_spent_at_its_estimate_and_another_
     assert job.reserve(FIRST, "mine", number=2) == "granted"
     assert job.settle(FIRST, "mine", reply="", number=2, spent=("0", 0)) == 1
     assert job.books == (0.5, 0, 100, 0, 0, 1)
+
+
+def test_all_requests_of_a_worker_that_died_are_spent_and_may_have_been_paid(job):
+    job.claim("dead")
+    for n in range(3):
+        assert job.reserve(FIRST, "dead", f"c{n}") == "granted"
+    job.expire(FIRST)
+    job.sweep()
+    assert (job.books, job.month) == ((1.5, 0, 300, 0, 0, 3), (1.5, 0, 1.5))
+    assert job.counters["uncertain_calls"] == 3
+
+
+def test_a_worker_that_lost_its_lease_and_a_job_that_has_ended_change_nothing(job):
+    job.claim("dead")
+    job.expire(FIRST)
+    job.sweep()
+    assert job.claim("mine") == FIRST
+    assert job.commit(FIRST, "dead") == "stale"
+    assert [job.turn(to) for to in ("cancelled", "failed")] == [("running", True), ("cancelled", False)]
 
 
 def test_close_books_what_is_open_unless_the_job_works_again(job):
