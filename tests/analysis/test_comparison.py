@@ -14,7 +14,7 @@ from ragassay.analysis.sides import Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.models import Result, Score
 from ragassay.stats.intervals import difference_interval
-from ragassay.stats.tests import cohens_d, holm, randomisation, t_test, welch
+from ragassay.stats.tests import cohens_d, correct, randomisation, t_test, welch
 
 A = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5]
 B = [0.6, 0.8, 0.7, 0.7, 1.0, 0.9, 0.8, 0.9, 0.1, 0.9]
@@ -46,7 +46,7 @@ def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
     assert (delta.t_test, delta.cohens_d) == (t_test(changes), cohens_d(changes))
     assert delta.sd == pytest.approx(changes.std(ddof=1))
     assert delta.bootstrap.contains(0.3)
-    assert (delta.p, delta.interval) == (randomisation(changes).p, difference_interval(A, B, bounds=(0.0, 1.0)))
+    assert (delta.p, delta.interval) == (randomisation(changes), difference_interval(A, B, bounds=(0.0, 1.0)))
     # 4.4 / 10 and 7.4 / 10
     assert (delta.mean_a, delta.mean_b, delta.delta) == pytest.approx((0.44, 0.74, 0.3))
     assert (delta.n, delta.wins, delta.losses, delta.ties) == (10, 9, 1, 0)
@@ -62,7 +62,7 @@ def test_the_correction_counts_all_metrics_and_all_systems():
     comparison = compared(given)
     deltas = [pair.metrics[name] for pair in comparison.pairs for name in comparison.metrics]
     assert comparison.family == 4
-    assert [d.p_adjusted for d in deltas] == holm([d.p for d in deltas])
+    assert [d.p_adjusted for d in deltas] == correct([d.p for d in deltas], "holm")
     bonferroni = compared(given, correction="bonferroni")
     # b against a on mrr, the only p below 1: four times as large
     assert bonferroni.pairs[0].metrics["mrr"].p_adjusted == pytest.approx(4 * deltas[0].p)
@@ -101,7 +101,7 @@ def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
     assert (matching.method, matching.same_dataset, matching.paired) == ("paired", False, 7)
     assert (matching.only_a, matching.only_b, matching.different_text, matching.different_truth) == (2, 2, 1, 1)
     found, changes = comparison.pairs[0].metrics["mrr"], np.array(B[1:8]) - A[3:]
-    assert (found.p, found.t_test) == (randomisation(changes).p, t_test(changes))
+    assert (found.p, found.t_test) == (randomisation(changes), t_test(changes))
     assert found.interval == difference_interval(A[3:], B[1:8], bounds=(0.0, 1.0))
     assert any("not the same dataset" in warning for warning in comparison.warnings)
 

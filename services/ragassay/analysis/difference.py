@@ -158,11 +158,11 @@ class Contrast:
         update: dict[str, Any] = {"delta": float(changes.mean()) if len(changes) else None}
         if tested:
             update |= {
-                "p": randomisation(changes, alpha=self.alpha, seed=self.seed).p,
+                "p": randomisation(changes, seed=self.seed),
                 "reason": _too_few(len(changes), self.alpha),
                 "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
                 "cohens_d": cohens_d(changes),
-                "t_test": t_test(changes, alpha=self.alpha),
+                "t_test": t_test(changes),
             }
         if labels is not None:
             by_labels = corrected_by_labels(labels, b - a, level=level, differences=True, failed=failed)

@@ -206,7 +206,8 @@ def _check_slice(slice_: str, has_slices: bool, samples: Sequence[Sample], where
     if not has_slices:
         problem, hint = "a slice has metrics and cost_per_accurate_answer", "leave out the slice"
     elif not values or (has_value and value not in values):
-        problem, hint = f"no row is in the slice {slice_!r}", f"rows have: {listed(values, most=8) or 'none'}"
+        problem = f"no row is in the slice {slice_!r}"
+        hint = f"rows have: {listed(values, most=8)}" if values else f"no row has a {field}"
     elif len(values) > (most := most_values(field, len(samples))):
         problem = f"{field} has {len(values)} values, too many for slices"
         hint = f"a field of at most {most} values groups {len(samples)} rows"

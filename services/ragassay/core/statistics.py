@@ -99,30 +99,11 @@ class Estimate(FrozenModel):
 
 
 class Significance(FrozenModel):
-    """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``.
-
-    ``significant`` follows from the rest: p <= alpha, None if p is undefined.
-    """
+    """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``."""
 
     name: str
-    method: str
     p: Annotated[float, Field(gt=0, le=1)] | None = None
-    alpha: Chance
-    significant: bool | None = None
     reason: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _decide(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("p") is not None and "alpha" in given:
-            return {**given, "significant": given["p"] <= given["alpha"]}
-        return given
-
-    @model_validator(mode="after")
-    def _missing_has_a_reason(self) -> Significance:
-        if self.p is None and not self.reason:
-            raise ValueError("a missing p value needs a reason")
-        return self
 
 
 class CorrectedMean(FrozenModel):

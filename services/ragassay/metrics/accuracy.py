@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import DEFAULTS
@@ -17,12 +17,12 @@ from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL,
 from ragassay.metrics.metric import Metric, metric, parse
 
 OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+CAUSES: tuple[MissingCause, ...] = ("failed", "no_input", "undefined")  # the worst first
 _CONDITION = re.compile(r"([^\s<>=!(]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
-_EXAMPLE = f"write, for example, {DEFAULTS.accurate}"
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """A metric compared with a number."""
 
     metric: str
@@ -32,13 +32,8 @@ class Condition:
     def __str__(self) -> str:
         return f"{self.metric} {self.sign} {self.bound:g}"
 
-    def holds(self, value: float) -> bool:
-        """Does ``value`` meet the condition?"""
-        return bool(OPERATORS[self.sign](value, self.bound))
 
-
-@dataclass(frozen=True, slots=True)
-class AccuracyRule:
+class AccuracyRule(NamedTuple):
     """Alternatives, tried in order; each a list of conditions that must all hold.
 
     An alternative decides when all its metrics have a value, or one that has a value fails; else the next is tried.
@@ -55,12 +50,20 @@ class AccuracyRule:
         ``own`` are the run's own metrics. Raises BadSettings that quotes the part that can't be read,
         UnknownName for an unknown metric.
         """
-        return cls(
-            tuple(
-                tuple(_condition(part, text, own) for part in re.split(r"(?i) and ", alternative))
-                for alternative in re.split(r"(?i) else ", " ".join(text.split()))
-            )
-        )
+
+        def condition(part: str) -> Condition:
+            match, problem = _CONDITION.fullmatch(part.strip()), f"can't read {part.strip()!r}"
+            if match and _NUMBER.fullmatch(match[3]):
+                read = parse(match[1], own)
+                if not read.reads("accurate"):
+                    return Condition(read.name, match[2], float(match[3]))
+                problem = "accurate can't depend on itself"
+            elif match:
+                problem = f"{match[3]!r} is not a number"
+            raise BadSettings(f"accuracy rule {text!r}: {problem}", hint=f"write, for example, {DEFAULTS.accurate}")
+
+        alternatives = re.split(r"(?i) else ", " ".join(text.split()))
+        return cls(tuple(tuple(map(condition, re.split(r"(?i) and ", one))) for one in alternatives))
 
     def __str__(self) -> str:
         return " else ".join(" and ".join(map(str, conditions)) for conditions in self.alternatives)
@@ -68,23 +71,22 @@ class AccuracyRule:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Canonical names of the metrics that the rule reads, each once, in order."""
-        return tuple(dict.fromkeys(c.metric for conditions in self.alternatives for c in conditions))
+        return tuple(dict.fromkeys(one.metric for conditions in self.alternatives for one in conditions))
 
     def decide(self, scores: Mapping[str, Score]) -> Score:
         """1 or 0 and the condition that decided; missing, with every reason, where no alternative can decide."""
         for conditions in self.alternatives:
-            values = [_value(scores, c) for c in conditions]
+            of_metrics = [scores.get(one.metric) for one in conditions]
+            values = [score.value if score else None for score in of_metrics]
             failing = [
-                f"{c.metric} is {value:.3g}, not {c.sign} {c.bound:g}"
-                for c, value in zip(conditions, values, strict=True)
-                if value is not None and not c.holds(value)
+                f"{name} is {value:.3g}, not {sign} {bound:g}"
+                for (name, sign, bound), value in zip(conditions, values, strict=True)
+                if value is not None and not OPERATORS[sign](value, bound)
             ]
             details = {"rule": str(self), "decided_by": " and ".join(map(str, conditions))}
-            if failing:
-                return Score(value=0.0, reason="; ".join(failing), details=details)
-            if None not in values:
-                return Score(value=1.0, details=details)
-            if any((score := scores.get(c.metric)) is not None and score.missing == "failed" for c in conditions):
+            if failing or None not in values:
+                return Score(value=float(not failing), reason="; ".join(failing) or None, details=details)
+            if any(score is not None and score.missing == "failed" for score in of_metrics):
                 break
         return lacking({name: scores.get(name) for name in self.metrics})
 
@@ -93,11 +95,10 @@ class AccuracyRule:
 def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
     decide = chunk.rule or AccuracyRule.parse(DEFAULTS.accurate).decide
+    ratings = chunk.ratings or [None] * len(chunk.samples)
     return [
         _by_refusal(sample, rating) or decide({name: scores[n] for name, scores in chunk.scores.items()})
-        for n, (sample, rating) in enumerate(
-            zip(chunk.samples, chunk.ratings or [None] * len(chunk.samples), strict=True)
-        )
+        for n, (sample, rating) in enumerate(zip(chunk.samples, ratings, strict=True))
     ]
 
 
@@ -108,8 +109,7 @@ def _by_refusal(sample: Sample, rating: Rating | None) -> Score | None:
         if is_answerable(sample) is not False:
             return None
         why = "no judge was asked" if rating is None else rating.reason or "the judge did not say"
-        cause: MissingCause = "no_input" if rating is None else "failed"
-        return Score.absent(f"whether the answer refuses is not known: {why}", cause)
+        return Score.absent(f"whether the answer refuses is not known: {why}", "failed" if rating else "no_input")
     if verdict.answerable:
         return Score(value=0.0, reason=WRONG_REFUSAL) if verdict.refusal else None
     if verdict.refusal:
@@ -122,27 +122,4 @@ def lacking(scores: Mapping[str, Score | None]) -> Score:
     absent = {name: score for name, score in scores.items() if score is None or score.value is None}
     reasons = [f"{name}: {score.reason if score else 'was not computed'}" for name, score in absent.items()]
     causes = {score.missing if score else "no_input" for score in absent.values()}
-    cause = next(cause for cause in ("failed", "no_input", "undefined") if cause in causes)
-    return Score.absent("; ".join(reasons), cause)
-
-
-def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
-    score = scores.get(condition.metric)
-    return None if score is None else score.value
-
-
-def _condition(part: str, rule: str, own: Mapping[str, Metric]) -> Condition:
-    match = _CONDITION.fullmatch(part.strip())
-    if match is None:
-        raise BadSettings(f"accuracy rule {rule!r}: can't read {part.strip()!r}", hint=_EXAMPLE)
-    name, sign, bound = match.groups()
-    try:
-        number = float(bound)
-    except ValueError:
-        number = float("nan")
-    if not abs(number) < float("inf"):
-        raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
-    read = parse(name, own)
-    if read.reads("accurate"):
-        raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
-    return Condition(read.name, sign, number)
+    return Score.absent("; ".join(reasons), next(cause for cause in CAUSES if cause in causes))

@@ -21,8 +21,8 @@ MOST_EXACT_FLIPS = 20
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
-def randomisation(differences: Floats, *, alpha: float = 0.05, seed: int = 0, flips: int = 9999) -> Significance:
-    """Sign-flip test of the mean of ``differences``, shape (n,): B - A on the same queries.
+def randomisation(differences: Floats, *, seed: int = 0, flips: int = 9999) -> float | None:
+    """The p value of a sign-flip test of the mean of ``differences``, shape (n,): B - A on the same queries; None without one.
 
     Up to 20 differences that are not 0 every combination of signs is counted; beyond, ``flips`` random ones, and p is
     (1 + those at least as extreme) / (1 + flips). If none is as extreme, the flips only bound p from above: then it is
@@ -33,26 +33,15 @@ def randomisation(differences: Floats, *, alpha: float = 0.05, seed: int = 0, fl
     comparison of statistical significance tests for information retrieval evaluation", CIKM (2007).
     """
     if not len(differences):
-        return Significance(name="randomisation", method="exact", alpha=alpha, reason="there are no pairs")
+        return None
     moved = differences[differences != 0.0]
     n, total = len(moved), float(moved.sum())
     least = abs(total) - 1e-12 * float(np.abs(moved).sum())  # sums in another order differ by rounding
-    exact, least_p = n <= MOST_EXACT_FLIPS, smallest_p(n)
-    if exact:
-        p = float((np.abs(_all_flips(moved)) >= least).mean())
-    else:
-        extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
-        p = (1 + extreme) / (1 + flips)
-        if not extreme:
-            t = t_test(differences).p
-            p = max(never_zero(least_p), p if t is None else min(p, t))
-    return Significance(
-        name="randomisation",
-        method="exact" if exact else f"{flips} random flips",
-        p=p,
-        alpha=alpha,
-        reason=f"{n} differences are not 0: p can't be below {least_p:.3g}" if least_p > alpha else None,
-    )
+    if n <= MOST_EXACT_FLIPS:
+        return float((np.abs(_all_flips(moved)) >= least).mean())
+    extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
+    p, t = (1 + extreme) / (1 + flips), t_test(differences).p
+    return p if extreme or t is None else max(never_zero(smallest_p(n)), min(p, t))
 
 
 def smallest_p(moved: int) -> float:
@@ -79,7 +68,7 @@ def _random_flips(moved: Floats, seed: int, flips: int) -> Floats:
     return totals
 
 
-def t_test(differences: Floats, *, alpha: float = 0.05) -> Significance:
+def t_test(differences: Floats) -> Significance:
     """The paired t-test: Student's, of the mean of ``differences``. Without two of them, or if all are equal, p is None."""
     n, reason, p = len(differences), None, None
     if n < 2:
@@ -89,7 +78,7 @@ def t_test(differences: Floats, *, alpha: float = 0.05) -> Significance:
     else:
         t = float(differences.mean()) / standard_error(differences)
         p = p_of_t(t, n - 1)
-    return Significance(name="t", method="t", p=p, alpha=alpha, reason=reason)
+    return Significance(name="t", p=p, reason=reason)
 
 
 def cohens_d(differences: Floats) -> float | None:
@@ -116,7 +105,7 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
         reason = "neither side varies: there is no spread to test against"
     if reason:
         absent = Interval.absent(reason, level, "welch")
-        return Significance(name="welch", method="t", alpha=alpha, reason=reason), absent
+        return Significance(name="welch", reason=reason), absent
     # not scipy.stats.ttest_ind: it warns if one side is constant, which is no problem here
     variances = [standard_error(column) ** 2 for column in (first, second)]
     error = math.sqrt(sum(variances))
@@ -126,57 +115,43 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     p = p_of_t(difference / error, df)
     least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
     low, high = max(difference - half, least), min(difference + half, most)
-    return (
-        Significance(name="welch", method="t", p=p, alpha=alpha),
-        Interval(low=low, high=high, level=level, method="welch"),
-    )
+    return Significance(name="welch", p=p), Interval(low=low, high=high, level=level, method="welch")
 
 
-def bonferroni(ps: PValues) -> list[float | None]:
-    """``ps`` times their number, at most 1. Bounds the chance of any false finding; the bluntest of the three.
-
-    None stays None, in its place, and does not count (in all three).
-    Source: Dunn, "Multiple comparisons among means", JASA 56 (1961).
-    """
-    return _adjust(ps, lambda p: p * len(p))
-
-
-def holm(ps: PValues) -> list[float | None]:
-    """Bounds the chance of any false finding like Bonferroni, and never finds less. The default for a few metrics.
-
-    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian J. Statistics 6 (1979).
-    """
-    return _adjust(ps, lambda p: np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
-
-
-def benjamini_hochberg(ps: PValues) -> list[float | None]:
-    """Bounds the share of false findings among the findings. For many slices, where a few false alarms are acceptable.
-
-    Source: Benjamini and Hochberg, "Controlling the false discovery rate", J. Royal Statistical Society B 57 (1995).
-    """
-    return _adjust(ps, lambda p: np.minimum.accumulate((p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1])
-
-
-_METHODS: dict[Correction, Callable[[PValues], list[float | None]]] = {
-    "none": list,
-    "bonferroni": bonferroni,
-    "holm": holm,
-    "benjamini_hochberg": benjamini_hochberg,
+_RULES: dict[Correction, Callable[[Floats], Floats]] = {
+    "none": lambda p: p,
+    "bonferroni": lambda p: p * len(p),
+    "holm": lambda p: np.maximum.accumulate(p * np.arange(len(p), 0, -1)),
+    "benjamini_hochberg": lambda p: np.minimum.accumulate((p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1],
 }
+"""What becomes of the known p values, in ascending order."""
 
 
 def correction_named(name: str, *, where: str | None = None) -> Correction:
     """The correction of that name, ``bh`` is short for Benjamini-Hochberg; raises BadSettings for another one."""
     full = "benjamini_hochberg" if name == "bh" else name
-    for method in _METHODS:
+    for method in _RULES:
         if method == full:
             return method
-    raise BadSettings(f"unknown correction {name!r}", where=where, hint=f"use one of {', '.join(_METHODS)}")
+    raise BadSettings(f"unknown correction {name!r}", where=where, hint=f"use one of {', '.join(_RULES)}")
 
 
 def correct(ps: PValues, method: str) -> list[float | None]:
-    """The correction of that name; "none" returns ``ps`` as they are. Raises BadSettings for another name."""
-    return _METHODS[correction_named(method)](ps)
+    """``ps`` adjusted by the correction of that name; None stays None, in its place, and does not count.
+
+    Bonferroni and Holm bound the chance of any false finding, and Holm never finds less; Benjamini and Hochberg bound the
+    share of false findings among the findings. Raises BadSettings for another name.
+    Sources: Dunn, "Multiple comparisons among means", JASA 56 (1961); Holm, "A simple sequentially rejective multiple test
+    procedure", Scandinavian J. Statistics 6 (1979); Benjamini and Hochberg, "Controlling the false discovery rate", J. Royal
+    Statistical Society B 57 (1995).
+    """
+    known = [place for place, p in enumerate(ps) if p is not None]
+    column = np.array([ps[place] for place in known], dtype=np.float64)
+    order = np.argsort(column, kind="stable")
+    adjusted: list[float | None] = [None] * len(ps)
+    for rank, p in zip(order, np.minimum(_RULES[correction_named(method)](column[order]), 1.0), strict=True):
+        adjusted[known[rank]] = float(p)
+    return adjusted
 
 
 def marks(p: float | None) -> str:
@@ -192,14 +167,3 @@ def p_of_t(t: float, df: float) -> float:
 def never_zero(p: float) -> float:
     """A p value as it may be printed: at most 1, and the smallest float where it underflows."""
     return min(1.0, max(p, sys.float_info.min))
-
-
-def _adjust(ps: PValues, rule: Callable[[Floats], Floats]) -> list[float | None]:
-    """``rule`` gets the known p values in ascending order."""
-    known = [place for place, p in enumerate(ps) if p is not None]
-    column = np.array([ps[place] for place in known], dtype=np.float64)
-    order = np.argsort(column, kind="stable")
-    adjusted: list[float | None] = [None] * len(ps)
-    for rank, p in zip(order, np.minimum(rule(column[order]), 1.0), strict=True):
-        adjusted[known[rank]] = float(p)
-    return adjusted
