@@ -16,7 +16,7 @@ import tempfile
 import weakref
 from abc import abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -148,6 +148,22 @@ class MappedRows(LazyRows[T]):
     def row(self, place: int) -> T:
         """The row at a place, from 0."""
         return self._make(self._rows[place])
+
+
+class KeyedRows(Mapping[str, T]):
+    """What ``value`` makes of each of ``rows`` by its key; rows that lie in a file stay there. ``places``: where each key's is."""
+
+    def __init__(self, rows: Sequence[Any], places: Mapping[str, int], value: Callable[[Any], T]) -> None:
+        self.rows, self._places, self._value = rows, places, value
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __getitem__(self, key: str) -> T:
+        return self._value(self.rows[self._places[key]])
 
 
 class LineRows(LazyRows[T]):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from ragassay.core.errors import BadSettings
-from ragassay.core.files import MappedRows
+from ragassay.core.files import KeyedRows, MappedRows
 from ragassay.core.models import Response, Sample
 from ragassay.core.protocols import digest
 from ragassay.core.report import Called, Source
@@ -45,8 +46,8 @@ class SystemInput:
 
     def join(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """The samples with their responses; for a system that answers later, with the fields that its responses will have."""
-        if isinstance(self.responses, ResponsesInSamples):
-            return self.responses.samples
+        if isinstance(self.responses, KeyedRows):
+            return self.responses.rows
         expected = self._expected()
 
         def joined(sample: Sample) -> Sample:
@@ -67,26 +68,6 @@ class SystemInput:
             answer = _EXPECTED["answer"] if self.source.built.configuration["answer"] else None
             return Response(answer=answer, latency_ms=0.0, **{field: _EXPECTED[field] for field in filled})
         return None
-
-
-class ResponsesInSamples(Mapping[str, Response]):
-    """The responses that stand in ``samples``, by query id; rows that lie in a file stay there."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self.samples = samples
-        self._places = {sample.query_id: n for n, sample in enumerate(samples) if sample.response}
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __getitem__(self, query_id: str) -> Response:
-        response = self.samples[self._places[query_id]].response
-        if response is None:
-            raise KeyError(query_id)
-        return response
 
 
 @dataclass(frozen=True)
@@ -114,7 +95,9 @@ class Inputs:
 
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
-    return Inputs(dataset, samples, {"default": recorded_system("default", ResponsesInSamples(samples))})
+    places = {sample.query_id: n for n, sample in enumerate(samples) if sample.response}
+    responses = KeyedRows[Response](samples, places, attrgetter("response"))
+    return Inputs(dataset, samples, {"default": recorded_system("default", responses)})
 
 
 def recorded_system(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from pydantic import ValidationError
 from ragassay.core.errors import AssayError, BadData, NotFound
 from ragassay.core.files import (
     MOST_IN_MEMORY,
+    KeyedRows,
     LineLog,
     LineRows,
     locked,
@@ -239,7 +241,9 @@ class FolderRun(Run):
 
     def _responses(self, system: str) -> Mapping[str, Response]:
         if system not in self._responses_read:
-            self._responses_read[system] = _RecordedResponses(self.folder / "responses" / f"{system}.jsonl")
+            path = self.folder / "responses" / f"{system}.jsonl"
+            rows = _rows_of(path, _RecordedResponse)
+            self._responses_read[system] = KeyedRows(rows, _places_of(path), attrgetter("response"))
         return self._responses_read[system]
 
 
@@ -263,22 +267,6 @@ class _RecordedResponse(FrozenModel):
 
 class _Keyed(FrozenModel, extra="ignore"):
     query_id: str
-
-
-class _RecordedResponses(Mapping[str, Response]):
-    """The responses in a run's file, by query id; they stay there."""
-
-    def __init__(self, path: Path) -> None:
-        self._rows, self._places = _rows_of(path, _RecordedResponse), _places_of(path)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __getitem__(self, query_id: str) -> Response:
-        return self._rows[self._places[query_id]].response
 
 
 class FolderStore:
