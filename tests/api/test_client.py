@@ -8,17 +8,13 @@ from http.server import BaseHTTPRequestHandler
 import httpx
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from api_server import rows, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay import Client
-from ragassay.client import ServiceError, _rows
+from ragassay.client import ServiceError
 from ragassay.core.errors import BadData, BadSettings, NothingToEvaluate, Unavailable
-from ragassay.datasets.load import load_rows
-from ragassay.evaluation.inputs import load
 from redis_server import free_port
 
 
@@ -119,7 +115,6 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(submit, data, 
     ("arguments", "code", "said"),
     [
         ("evaluate nope.jsonl --no-wait --server URL", 2, "there is no such file"),
-        ("evaluate rivers.jsonl --no-wait --server URL -o r.json", 2, "leave out --no-wait"),
         ("evaluate rivers.jsonl --no-wait --server URL --dry-run", 2, "leave out --server"),
         ("evaluate bare.jsonl --no-wait --server URL", 5, "no row has a response"),
         ("evaluate rivers.jsonl --no-wait --server NOBODY", 3, "ragassay serve"),
@@ -227,30 +222,3 @@ def test_schedules_are_planned_changed_run_and_deleted(client, worker):
     assert client.schedules.show("nightly").last.job == run.job
     client.schedules.delete("nightly")
     assert client.schedules.list() == ()
-
-
-# --- what is sent is what was read ---
-
-texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
-names = texts | st.sampled_from(["category", "response", "answer", "a.b", "context", "query"])
-scalars = texts | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
-plain = scalars | st.lists(scalars, max_size=2) | st.dictionaries(names, scalars, max_size=2)
-amounts, tables = st.floats(0, 1e6), st.dictionaries(names, plain, max_size=2)
-lists, ids = st.lists(texts, max_size=2), st.lists(texts, max_size=3, unique=True)
-answers = {"answer": texts, "contexts": lists, "retrieved_doc_ids": ids, "error": texts, "metadata": tables}
-answers |= {"cost_usd": amounts, "latency_ms": amounts, "input_tokens": st.integers(0, 10**6)}
-truths = {"ground_truth_answer": lists, "key_facts": lists, "relevant_doc_ids": ids, "category": texts}
-truths |= {"answerable": st.booleans(), "metadata": tables, "labels": tables}
-some_rows = st.fixed_dictionaries(
-    {"query": texts.filter(str.strip)}, optional={**truths, "response": st.fixed_dictionaries({}, optional=answers)}
-)
-
-
-@settings(max_examples=60, derandomize=True)
-@given(st.lists(some_rows, min_size=1, max_size=4))
-def test_what_submit_sends_is_read_as_the_same_dataset(given_rows):
-    try:
-        read = load_rows(given_rows)
-    except BadData:
-        return
-    assert load_rows(orjson.loads(orjson.dumps(_rows(load(given_rows, {}))["samples"]))).digest == read.digest

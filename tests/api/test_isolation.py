@@ -9,7 +9,6 @@ from api_server import problem, rows
 from ragassay.api.app import create_app
 from ragassay.core.settings import Settings
 from ragassay.service.access import SCOPES
-from ragassay.service.notifications import ALERTS
 
 MARK = "marked-of-a"
 DOCUMENT = create_app(None, Settings.model_construct()).openapi()
@@ -225,14 +224,16 @@ def test_the_bootstrap_key_acts_in_the_project_that_it_names(served, of_a):
 def test_nothing_of_a_was_changed(served, of_a):
     """Runs last, after all that the others tried."""
     with caller(served, made_key(served, "a").key) as http:
-        assert http.get(f"/v1/jobs/{of_a['job']}").json()["status"] == "finished"
-        assert [job["id"] for job in http.get("/v1/jobs").json()["jobs"]] == [of_a["job"]]
-        (version,) = http.get(f"/v1/datasets/{of_a['dataset']}/versions").json()["datasets"]
+
+        def listed(path, name):
+            return http.get(f"/v1/{path}").json()[name]
+
+        assert [(job["id"], job["status"]) for job in listed("jobs", "jobs")] == [(of_a["job"], "finished")]
+        (version,) = listed(f"datasets/{of_a['dataset']}/versions", "datasets")
         assert (version["rows"], version["description"]) == (4, f"{MARK} description")
-        assert of_a["key"] in [key["id"] for key in http.get("/v1/keys").json()["keys"]]
-        (schedule,) = http.get("/v1/schedules").json()["schedules"]
+        assert of_a["key"] in [key["id"] for key in listed("keys", "keys")]
+        (schedule,) = listed("schedules", "schedules")
         assert (schedule["created_at"], schedule["paused"]) == (schedule["changed_at"], False)
-        assert http.get(f"/v1/schedules/{of_a['schedule']}/runs").json()["runs"] == []
-        (webhook,) = http.get("/v1/webhooks").json()["webhooks"]
+        assert listed(f"schedules/{of_a['schedule']}/runs", "runs") == []
+        (webhook,) = listed("webhooks", "webhooks")
         assert (webhook["id"], webhook["url"]) == (of_a["webhook"], f"https://{MARK}.example/hook")
-        assert webhook["kinds"] == list(ALERTS)

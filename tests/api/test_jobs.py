@@ -23,12 +23,10 @@ METRICS = ["mrr", "recall@5", "faithfulness"]
 
 def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
     answer = served.http.post("/v1/jobs", json={"samples": rows(3), "metrics": METRICS, "name": "first"})
-    assert answer.status_code == 202
     job = Job.model_validate(answer.json())
-    assert (job.status, job.name, job.metrics, job.judge) == ("queued", "first", tuple(METRICS), "local")
-    assert (job.progress.rows, job.progress.done) == (3, 0)
-    assert answer.headers["location"] == f"/v1/jobs/{job.id}"
-    assert int(answer.headers["retry-after"]) >= 1
+    assert (answer.status_code, job.status, job.name, job.metrics) == (202, "queued", "first", tuple(METRICS))
+    assert (job.progress.rows, job.progress.done, job.judge) == (3, 0, "local")
+    assert (answer.headers["location"], int(answer.headers["retry-after"]) >= 1) == (f"/v1/jobs/{job.id}", True)
     assert "idempotent-replayed" not in answer.headers
     assert [use_case for use_case, _ in served.queue.sent] == ["work"]
     assert served.http.get(answer.headers["location"]).json()["id"] == job.id
@@ -184,12 +182,9 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     assert served.http.post(f"/v1/jobs/{job}/cancel").json()["status"] == "cancelled"
     served.work()
     after = served.http.get(f"/v1/jobs/{job}").json()
-    assert (after["status"], after["progress"]["done"]) == ("cancelled", 50)
-    assert after["ended_at"] is not None
-    assert len(served.http.get(f"/v1/jobs/{job}/results", params={"limit": 200}).json()["results"]) == 50
-    report = served.http.get(f"/v1/jobs/{job}/report").json()
-    assert (report["run"]["status"], report["systems"]["default"]["queries"]) == ("incomplete", 50)
-    assert (report["run"]["rows"], report["run"]["rows_done"]) == (120, 50)
+    assert (after["status"], after["progress"]["done"], after["ended_at"] is None) == ("cancelled", 50, False)
+    run = served.http.get(f"/v1/jobs/{job}/report").json()["run"]
+    assert (run["status"], run["rows"], run["rows_done"]) == ("incomplete", 120, 50)
     again = served.http.post(f"/v1/jobs/{job}/cancel")
     assert (again.status_code, again.json()) == (200, after)
     assert "not paused" in problem(served.http.post(f"/v1/jobs/{job}/resume"), 409)["detail"]
@@ -339,46 +334,14 @@ def test_records_that_are_gone_make_no_empty_page(served, many):
 # --- the results of its rows ---
 
 
-def samples(n=130):
-    """Rows of two systems with figures all different or missing; every seventh response of v2 failed."""
-    drawn, made = random.Random(7), []
-    for i, row in enumerate(rows(n)):
-        question = {key: row.pop(key) for key in ("query_id", "query", "ground_truth_answer", "relevant_doc_ids")}
-        kind = {"category": ("factual", "conceptual", None)[i % 3], "difficulty": ("easy", "hard")[i % 2]}
-        answer = f"HARBOUR {i} Ärger" if i % 5 else "Elsewhere."
-        v1 = {**row, "latency_ms": drawn.choice([None, 100.0, drawn.uniform(1, 1000)])}
-        v2 = {**row, "latency_ms": drawn.uniform(1, 1000), "answer": answer}
-        responses = {"v1": v1, "v2": v2 if i % 7 else {"error": "no answer within 30 s"}}
-        made.append({**question, **kind, "responses": responses})
-    return made
-
-
 def named(results):
     return [(row["system"], row["query_id"]) for row in results]
 
 
-SELECTIONS = [
-    ({"category": "factual"}, lambda row: row["category"] == "factual"),
-    ({"failure": "response_failed"}, lambda row: row["error"] is not None),
-    ({"where": ["latency_ms>=100", "latency_ms <= 500.5"]}, lambda row: 100 <= (row["latency_ms"] or 0) <= 500.5),
-    ({"text": "ärger"}, lambda row: "Ärger" in (row["answer"] or "")),
-]  # fmt: skip
-
-
-def test_results_are_filtered_on_the_server(served):
-    job = served.submit(samples(), metrics=["mrr", "faithfulness", "token_f1"])["id"]
-    served.work()
-    systems = served.http.get(f"/v1/jobs/{job}/report").json()["results"].values()
-    for parameters, wanted in SELECTIONS:
-        expected = named(row for rows in systems for row in rows if wanted(row))
-        found = pages(served, f"/v1/jobs/{job}/results", limit=40, **parameters)
-        assert named(row for page in found for row in page) == expected
-        found = pages(served, f"/v1/jobs/{job}/results", limit=40, sort="latency_ms", **parameters)
-        assert sorted(named(row for page in found for row in page)) == sorted(expected)
-
-
 def test_the_pages_of_a_running_job_repeat_nothing_and_miss_nothing_that_was_there(served):
-    job = served.submit(samples(), metrics=["mrr"])["id"]
+    drawn = random.Random(7)
+    samples = [{**row, "latency_ms": drawn.choice([None, 100.0, drawn.uniform(1, 1000)])} for row in rows(230)]
+    job = served.submit(samples, metrics=["mrr"])["id"]
     served.work(most=3)
     there = {one for page in pages(served, f"/v1/jobs/{job}/results", sort="mrr") for one in named(page)}
     reading = pages(served, f"/v1/jobs/{job}/results", sort="-latency_ms", limit=60)

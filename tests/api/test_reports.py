@@ -3,7 +3,6 @@
 from xml.etree import ElementTree
 
 import pytest
-import zstandard
 
 from api_server import rows
 from ragassay.analysis.costs import CostReport
@@ -67,18 +66,3 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
     store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
     assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
     assert costs(served, by="category,system,day") == before
-
-
-def test_costs_name_reports_that_can_not_be_read_and_count_jobs_without_one_apart(served):
-    jobs, store = [finished(served) for _ in range(3)], served.jobs.store
-    for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 1}')), (jobs[1], b"damaged")):
-        store.redis.set(store.key(job, "report.json"), content)
-    served.submit(rows(3), **OPTIONS)
-    failed, cancelled = (served.submit(rows(n), **OPTIONS)["id"] for n in (4, 5))
-    store.transition(failed, "failed", fields={"error": "for this test"})
-    served.http.post(f"/v1/jobs/{cancelled}/cancel")
-    found = costs(served)
-    assert found.reports == 1
-    (warning,) = found.warnings
-    assert all(job in warning for job in jobs[:2])
-    assert found.left_out == {"failed": 1, "not finished": 1, "without a report": 1}

@@ -80,25 +80,21 @@ def test_a_bug_is_a_500_that_names_the_entry_in_the_log_and_nothing_else(served,
     with caplog.at_level(logging.ERROR, "ragassay.api"):
         answer = served.http.get("/v1/jobs/" + "0" * 32)
     document = problem(answer, 500)
-    assert "secret" not in answer.text
-    assert "KeyError" not in answer.text
+    assert not re.search("secret|KeyError", answer.text)
     (entry,) = caplog.records
     assert document["instance"] in entry.getMessage()
     assert document["instance"] in document["hint"]
     assert entry.exc_info[0] is KeyError
-    assert served.http.get("/healthz").status_code == 200
 
 
 def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
-    store = served.jobs.store
     assert served.http.get("/healthz").json()["status"] == "ok"
     assert "no worker is running" in problem(served.http.get("/readyz"), 503)["detail"]
-    store.heartbeat("worker", "host:1", for_s=60)
-    store.heartbeat("worker", "host:2", for_s=60)
+    served.jobs.store.heartbeat("worker", "host:1", for_s=60)
     (warning,) = served.http.get("/readyz").json()["warnings"]
     assert warning.startswith("no beat is running")
-    store.heartbeat("beat", "host:3", for_s=60)
-    assert served.http.get("/readyz").json() == {"status": "ready", "workers": 2, "beats": 1, "warnings": []}
+    served.jobs.store.heartbeat("beat", "host:3", for_s=60)
+    assert served.http.get("/readyz").json() == {"status": "ready", "workers": 1, "beats": 1, "warnings": []}
 
 
 # --- secrets of the operator ---
@@ -143,33 +139,22 @@ def test_a_key_is_made_used_and_revoked_over_http(locked):
     with caller(locked, BOOTSTRAP, **{"X-Ragassay-Project": "search"}) as operator:
         answer = operator.post("/v1/keys", json={"name": "CI", "scopes": ["read", "submit"]})
         made = answer.json()
-        assert answer.status_code == 201
+        assert (answer.status_code, made["project"], made["scopes"]) == (201, "search", ["submit", "read"])
         assert re.fullmatch(rf"ra_{made['id']}_[0-9a-f]{{48}}", made["key"])
-        assert (made["project"], made["scopes"]) == ("search", ["submit", "read"])
-        with caller(locked, made["key"]) as http:
-            assert http.get("/v1/jobs").json() == {"jobs": [], "next": None}
         (listed,) = operator.get("/v1/keys").json()["keys"]
         assert made == listed | {"key": made["key"]}
-        assert operator.delete(f"/v1/keys/{made['id']}").json() == listed
-        problem(operator.delete(f"/v1/keys/{made['id']}"), 404)
         with caller(locked, made["key"]) as http:
+            assert http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+            assert operator.delete(f"/v1/keys/{made['id']}").json() == listed
             assert problem(http.get("/v1/jobs"), 401)["detail"] == "the key is missing or wrong"
+        problem(operator.delete(f"/v1/keys/{made['id']}"), 404)
         assert operator.get("/v1/keys").json() == {"keys": []}
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
-        ({}, {}, 422),
-        ({"name": "a\u0007b"}, {}, 422),
-        ({"name": "x", "scopes": ["admin"]}, {}, 422),
-        ({"name": "x", "project": "docs"}, {}, 422),
-        ({"name": "x"}, {"X-Ragassay-Project": "docs"}, 403),
-    ],
-)
-def test_an_operator_of_a_project_makes_sensible_keys_of_that_project_only(locked, body, headers, status):
+def test_an_operator_of_a_project_makes_keys_of_that_project_only(locked):
     with caller(locked, made_key(locked, "search").key) as operator:
-        problem(operator.post("/v1/keys", json=body, headers=headers), status)
+        problem(operator.post("/v1/keys", json={"name": "x", "project": "docs"}), 422)
+        problem(operator.post("/v1/keys", json={"name": "x"}, headers={"X-Ragassay-Project": "docs"}), 403)
         assert operator.post("/v1/keys", json={"name": "x"}).json()["project"] == "search"
         assert len(operator.get("/v1/keys").json()["keys"]) == 2
 
@@ -255,11 +240,10 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_again():
             assert [answer.status_code for answer in answers] == [200, 200, 429]
             assert problem(answers[2], 429)["detail"] == "more than 2 requests a minute of this key"
             assert 50 <= int(answers[2].headers["retry-after"]) <= 60
+            for path, caller_ in (("/v1/metrics", second), ("/v1/metrics", served.http), ("/healthz", http)):
+                assert caller_.get(path).status_code == 200
             served.jobs.store.redis.delete(f"ra:limit:key:{key.split('_')[1]}")  # what a minute does
             assert http.get("/v1/metrics").status_code == 200
-            assert second.get("/v1/metrics").status_code == 200
-            assert [served.http.get("/v1/metrics").status_code for _ in range(4)] == [200] * 4
-            assert [http.get("/healthz").status_code for _ in range(4)] == [200] * 4
 
 
 def test_wrong_keys_from_one_address_are_answered_with_429_and_right_ones_go_on():

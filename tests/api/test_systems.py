@@ -49,20 +49,16 @@ def test_a_job_has_as_many_recorded_systems_as_its_rows_name_and_one_may_be_the_
     gates = [{"metric": "mrr", "max_drop": 0.1}]
     job = served.submit(named(), metrics=METRICS, gates=gates, baseline="v1")
     assert (job["systems"], job["progress"]["rows"]) == (["v1", "v2", "v3"], 180)
-    assert [str(chunk) for chunk in served.jobs.store.redis.lrange(f"ra:{{{job['id']}}}:todo", 0, -1)] == [
-        f"b'{system}:{number}'" for number in range(2) for system in ("v1", "v2", "v3")
-    ]
     served.work()
     report = served.http.get(f"/v1/jobs/{job['id']}/report").json()
     means = {name: system["metrics"]["mrr"]["value"] for name, system in report["systems"].items()}
     # v1 finds it first and second in turn (0.75); v2 always second; v3 answered the first of 60 queries, with 1
     assert means == pytest.approx({"v1": 0.75, "v2": 0.5, "v3": 1 / 60})
     assert report["systems"]["v3"]["missing_from_run"] == 59
-    assert served.http.get(f"/v1/jobs/{job['id']}").json()["progress"]["done"] == 180
     results = served.http.get(f"/v1/jobs/{job['id']}/gates").json()["results"]
     assert {one["system"]: one["passed"] for one in results} == {"v1": True, "v2": False, "v3": False}
-    document = problem(served.http.post("/v1/jobs", json={"samples": named(2), "gates": gates, "baseline": "v9"}), 404)
-    assert document["where"] == "baseline"
+    body = {"samples": named(2), "gates": gates, "baseline": "v9"}
+    assert problem(served.http.post("/v1/jobs", json=body), 404)["where"] == "baseline"
 
 
 # --- registered systems ---
@@ -110,8 +106,6 @@ def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(
     online = report["systems"]["online"]
     assert (online["metrics"]["mrr"]["value"], online["latency_ms"]["n"]) == (1.0, 60)
     assert report["systems"]["bm25"]["metrics"]["mrr"]["value"] == 1.0
-    sources = report["provenance"]["systems"]
-    assert sources["bm25"]["built"]["corpus"] == "corpus.jsonl"
     everything = b"".join(_values(operators.jobs.store.redis)) + json.dumps(report).encode()
     assert b"What is capital 0?" in everything
     assert not [
@@ -128,10 +122,9 @@ def _values(redis):
         b"set": redis.smembers,
         b"list": lambda key: redis.lrange(key, 0, -1),
     }
-    for key in redis.scan_iter("*"):
-        for value in reads[redis.type(key)](key):
-            packed = value.startswith(b"\x28\xb5\x2f\xfd")  # frames of a stream don't say how long they are
-            yield zstandard.ZstdDecompressor().decompressobj().decompress(value) if packed else value
+    for value in (value for key in redis.scan_iter("*") for value in reads[redis.type(key)](key)):
+        packed = value.startswith(b"\x28\xb5\x2f\xfd")  # frames of a stream don't say how long they are
+        yield zstandard.ZstdDecompressor().decompressobj().decompress(value) if packed else value
 
 
 def test_a_system_is_asked_again_about_what_it_failed_on_alone(operators, endpoint, monkeypatch):

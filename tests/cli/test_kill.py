@@ -71,22 +71,8 @@ def attempts(run):
 
 def test_a_run_that_is_killed_again_and_again_loses_nothing_and_repeats_no_finished_call(provider, tmp_path):
     url, log = provider
-    data = write_jsonl(
-        tmp_path / "data.jsonl",
-        [
-            {
-                "query_id": f"q{n}",
-                "query": f"What is {n} and one?",
-                "answer": f"It is {n + 1}. That follows {n}.",
-                "contexts": [f"One more than {n} is {n + 1}."],
-                "ground_truth_answer": str(n + 1),
-                "retrieved_doc_ids": ["d1"],
-                "relevant_doc_ids": ["d1"],
-                "cost_usd": 0.001,
-            }
-            for n in range(ROWS)
-        ],
-    )
+    rows = [{**GOOD, "query_id": f"q{n}", "query": f"What is {n} and one?", "cost_usd": 0.001} for n in range(ROWS)]
+    data = write_jsonl(tmp_path / "data.jsonl", rows)
     chance, kills = random.Random(5), 0
     metrics = "faithfulness,completeness,correctness,mrr,accurate"
     judge = ("--judge", "gpt-4o-mini", "--set", f"api_base={url}", "-j", 8)
@@ -134,7 +120,7 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
     assert billed <= BUDGET
     assert b"Traceback" not in err
     assert (out, b"the budget of" in err) == (b"", True)
-    found = re.search(rb"are spent, ([\d,]+) of it an estimate of (\d+) calls with an unknown outcome", err)
+    found = re.search(rb"are spent, ([\d,]+) of it an estimate of calls with an unknown outcome: (\d+)", err)
     assert found, err
     assert b"--set budget.tokens=MORE" in err
 
@@ -144,8 +130,6 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
     assert report["interrupted"]["uncertain_calls"] == int(found[2])
     assert report["systems"]["default"]["evaluation"]["usage"]["calls"] == ROWS
     assert len(log()) - ROWS <= int(found[2])  # every call that no row has was counted as interrupted
-    sentence = (
-        f"nterrupted: {found[2].decode()} calls have an unknown outcome and belong to no row; they may have been billed"
-    )
+    sentence = f"nterrupted: {found[2].decode()} calls have an unknown outcome and belong to no row"
     assert sentence in out.decode()
     assert sentence in (tmp_path / "r.md").read_text()

@@ -1,78 +1,11 @@
 """Labels by people: on a part of the rows they correct a mean, and ``judge agreement`` measures a judge against them."""
 
-import csv
 import json
-import random
 
 import pytest
 
 from offline_runs import write_jsonl
 from provider import Answer, Provider
-
-KEPT = "Books may be kept for {n} days."
-INVENTED = "Every reader is given a blue umbrella."
-
-
-def rows(count=120):
-    """Answers of which 3 in 10 invent; the judge sees it, and people call a fifth of the others wrong as well."""
-    draw, made = random.Random("a"), []
-    for n in range(count):
-        right = draw.random() >= 0.3
-        made.append(
-            {
-                "query_id": f"q{n}",
-                "query": f"How long may book {n} be kept?",
-                "contexts": [f"{KEPT.format(n=n)} The reading room opens at nine."],
-                "answer": (KEPT if right else INVENTED).format(n=n),
-                "people": float(right and draw.random() >= 0.2),
-            }
-        )
-    return made
-
-
-@pytest.fixture
-def evaluate(cli, tmp_path):
-    """Evaluates rows with labels of some of them, in a CSV file with this column; the mean of faithfulness."""
-
-    def run(made, labels, column="faithfulness", *, metrics="faithfulness", code=0):
-        write_jsonl(
-            tmp_path / "rows.jsonl", [{key: value for key, value in row.items() if key != "people"} for row in made]
-        )
-        with (tmp_path / "labels.csv").open("w") as file:
-            csv.writer(file).writerows([["query_id", column, "note"], *([*label, "read twice"] for label in labels)])
-        given = ("--metrics", metrics, "--set", "labels=labels.csv", "--json")
-        found, out, err = cli("evaluate", "rows.jsonl", *given)
-        assert found == code, err
-        return json.loads(out) if out else err
-
-    return run
-
-
-def test_the_mean_is_corrected_towards_what_people_say(evaluate, cli):
-    made = rows()
-    labelled = random.Random(0).sample(made, 40)
-    document = evaluate(made, [(row["query_id"], row["people"]) for row in labelled])
-    mean = document["systems"]["default"]["metrics"]["faithfulness"]
-    found, people = mean["corrected"], sum(row["people"] for row in made) / len(made)
-    assert (found["labels"], found["rows"]) == (40, 120)
-    assert abs(found["mean"] - people) < abs(mean["value"] - people)
-    assert found["interval"]["low"] <= people <= found["interval"]["high"]
-    assert len([row for row in document["results"]["default"] if row["ratings"]]) == 40
-    code, shown, _ = cli("show", "last")
-    assert (code, "faithfulness, corrected" in shown, "40 labels" in shown) == (0, True, True)
-
-
-@pytest.mark.parametrize(
-    ("labels", "column", "message"),
-    [
-        ([("q999", 1)], "faithfulness", "row 1: default has no response to 'q999'"),
-        ([("q1", 5)], "faithfulness", "row 1: faithfulness should lie between 0 and 1, is "),
-        ([("q1", 1)], "mrr", "no column is a judged metric: mrr"),
-    ],
-)
-def test_labels_that_are_about_nothing_are_errors_with_their_row(evaluate, labels, column, message):
-    assert message in evaluate(rows(3), labels, column, code=2)
-
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for 7 days. The reading room opens at nine."
 SAID = {  # what is said, and whether the context says so
@@ -119,8 +52,8 @@ def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement)
     assert agreement(truth, "--metric", "relevance")["metric"] == "relevance"
     alone = [{k: v for k, v in row.items() if k != "ground_truth_answer"} | {"contexts": []} for row in truth]
     assert agreement(alone)["metric"] == "relevance"
-    found = agreement([{**row, "faithfulness": row.pop("people")} for row in rows(40)])
-    assert (found["metric"], found["n"]) == ("faithfulness", 40)
+    named = [{**row, "faithfulness": row["label"], "label": None} for row in LABELLED]
+    assert (agreement(named)["metric"], agreement(named)["n"]) == ("faithfulness", 12)
 
 
 def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(agreement):
@@ -148,3 +81,17 @@ def test_last_and_trend_leave_out_runs_that_measure_a_judge(agreement, cli, tmp_
     assert json.loads(cli("show", "last", "--json")[1])["provenance"]["dataset"]["name"] == "rows"
     trend = json.loads(cli("trend", "faithfulness", "--json")[1])
     assert (trend["dataset"], len(trend["systems"]["default"]["points"])) == ("rows", 1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("query_id,faithfulness\nq999,1\n", "row 1: default has no response to 'q999'"),
+        ("query_id,faithfulness\nq1,5\n", "row 1: faithfulness should lie between 0 and 1, is "),
+        ("query_id,mrr\nq1,1\n", "no column is a judged metric: mrr"),
+    ],
+)
+def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, labels, message):
+    write_jsonl(tmp_path / "rows.jsonl", [{"query_id": "q1", "query": "?", "answer": "Yes.", "contexts": ["Yes."]}])
+    (tmp_path / "labels.csv").write_text(labels)
+    assert message in cli.refused("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--set", "labels=labels.csv")

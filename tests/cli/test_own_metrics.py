@@ -91,19 +91,6 @@ def test_a_configuration_names_its_plugins_and_each_command_knows_the_metric(cli
     assert "--import" in cli.refused("evaluate", "--resume", first)
 
 
-def test_plugins_of_the_environment_and_of_ragassay_yaml_of_the_current_folder_are_known(cli, project, monkeypatch):
-    monkeypatch.setenv("RAGASSAY_PLUGINS", "conf/own.py")
-    _, out, _ = cli("evaluate", "d.jsonl", "--metrics", "own_words", "--json")
-    assert json.loads(out)["systems"]["default"]["metrics"]["own_words"]["n"] == 4
-    monkeypatch.delenv("RAGASSAY_PLUGINS")
-    METRICS._things.pop("own_words")
-    monkeypatch.chdir(project / "conf")
-    cli.found = ""  # stderr as it is
-    code, _, err = cli("evaluate")
-    assert (code, err.splitlines()[0], "own_words" in METRICS) == (0, "configuration: ragassay.yaml", True)
-    assert "configuration:" not in cli("evaluate", "../d.jsonl", "--metrics", "mrr")[2]
-
-
 def test_function_system_imports_a_module_of_its_folder(cli, project):
     (project / "conf" / "neighbour_texts.py").write_text("TEXTS = ['Ann owns the pump.']\n")
     (project / "conf" / "live.py").write_text(

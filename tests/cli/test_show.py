@@ -3,7 +3,6 @@
 import json
 import os
 
-import orjson
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
@@ -83,17 +82,13 @@ def test_runs_lists_a_damaged_run_and_says_that_there_is_none(run, home, tmp_pat
 
 
 def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
-    code, out, _ = run("show", run.finished, "--query", "q2", "--system", "old")
-    text = " ".join(out.split())
-    assert code == 0
+    text = " ".join(run("show", run.finished, "--query", "q2", "--system", "old")[1].split())
     for part in (
         "1 row old q2 (conceptual, easy) query Question 2?",
         "answer Paris is the capital. It lies on the Seine. expected Paris.",
-        "correctness 0.000",
         "failed unfaithful: faithfulness is 0",
         "A1 It is Lyon. [not found, ground truth conflicts] no context names Lyon",
         "G1 Paris. [covered: no] it names another city C1.1 Paris is the capital of France.",
-        "retrieved 2 documents, 1 of 1 relevant ones at 1",
     ):
         assert part in text
     row = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])
@@ -119,12 +114,10 @@ def test_rows_are_selected_and_ordered(run, options, expected):
 def test_show_takes_a_run_its_folder_and_a_file(run, home, tmp_path):
     folder = home / "runs" / run.finished
     for place in (run.finished, str(folder), str(folder / "report.json")):
-        code, out, _ = run("show", place, "-o", "copy.json")
-        assert (code, f"report: {folder}" in out.replace("\n", "")) == (0, True)
+        assert run("show", place, "-o", "copy.json")[0] == 0
         assert json.loads((tmp_path / "copy.json").read_text())["run"]["id"] == run.finished
         lines = run("show", "--rows", "--json", place)[1].splitlines()
         assert [json.loads(line)["query_id"] for line in lines[11:15]] == ["q12", "q13", "q1", "q2"]
-    assert json.loads(run("show", run.finished, "--json")[1])["run"]["id"] == run.finished
     assert len(run("show", "--rows", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
@@ -139,7 +132,7 @@ def test_rows_whose_system_failed_are_failed_rows(cli, tmp_path):
 @pytest.fixture
 def files(cli, tmp_path):
     for name, made in (("report", a_report()), ("comparison", a_comparison())):
-        (tmp_path / f"{name}.json").write_bytes(orjson.dumps(made.model_dump(mode="json")))
+        (tmp_path / f"{name}.json").write_text(made.model_dump_json())
     return tmp_path
 
 

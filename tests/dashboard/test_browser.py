@@ -173,21 +173,17 @@ def test_what_is_watched_for_is_seen(chromium, site):
     """Else silence would mean nothing."""
     with chromium.new_context(base_url=site) as context:
         watched = Watched(context.new_page(), site)
-        page = watched.page
-        page.goto("/ui/datasets")
-        page.evaluate(
-            "document.querySelector('h1').style.color = '#eee'; document.querySelector('h1').style.width = '3000px'"
-        )
+        watched.page.goto("/ui/datasets")
+        watched.page.evaluate("Object.assign(document.querySelector('h1').style, {color: '#eee', width: '3000px'})")
         assert any("color-contrast" in one for one in watched.barriers())
         assert watched.overflow() > 1000
-        page.evaluate("alert(1)")
+        watched.page.evaluate("alert(1)")
         image = "<img src=http://127.0.0.1:9/x onerror=alert(2)>"
-        page.evaluate(f"document.body.insertAdjacentHTML('beforeend', '{image}')")
-        page.evaluate("setTimeout(() => { throw new Error('broken') })")
-        page.wait_for_timeout(300)
-        said = " ".join(watched.wrong)
+        watched.page.evaluate(f"document.body.insertAdjacentHTML('beforeend', '{image}')")
+        watched.page.evaluate("setTimeout(() => { throw new Error('broken') })")
+        watched.page.wait_for_timeout(300)
         for one in ("opened a dialog: 1", "asked another host", "Content Security Policy", "script failed: broken"):
-            assert one in said, watched.wrong
+            assert one in " ".join(watched.wrong), watched.wrong
 
 
 def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back_by_keys(page):

@@ -134,22 +134,6 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(p
     assert tuple(f"{end:.3f}" for end in ends) == mean
 
 
-def test_exported_labels_are_imported_by_form_and_as_they_are(page):
-    for _ in range(4):
-        row = page.row()
-        page.say(truth(row), row)
-    exported = page.address("labels.jsonl")
-    lines = page.get(exported).text
-    assert {"query_id", "answer", "contexts", "faithfulness", "by"} <= json.loads(lines.splitlines()[0]).keys()
-    for sent in ({"data": {"lines": lines}}, {"content": lines, "headers": {"Content-Type": "application/jsonl"}}):
-        page.file.unlink()
-        assert "0 of 90 rows" in page.get(page.address()).text
-        assert page.post(exported, **sent).status_code == 303
-        assert page.get(exported).text == lines
-    wrong = page.post(exported, content='{"query_id": "q999", "label": 1}')
-    assert (wrong.status_code, "q999" in wrong.text) == (422, True)
-
-
 def test_what_is_no_answer_or_comes_from_another_site_is_refused(page):
     row, other = page.row(), {"Sec-Fetch-Site": "cross-site"}
     given = {"row": row, "value": "1", "by": "Ada"}

@@ -69,11 +69,6 @@ def test_rows_are_filtered_and_sorted_and_the_first_leads_to_its_row(asked, expe
         assert f"Which city is number {expected[0][0][1]}?" in row
 
 
-def test_presets_lead_to_the_questions_that_changed(run, http):
-    page = http.get(f"{run}/queries").text
-    assert shown(http.get(linked(page, "Got better")).text)[0] == ("q1", "old")
-
-
 def test_errors_are_counted_by_kind_and_each_links_to_its_rows(served, run, http):
     text = http.get(run).text
     kinds = [failure(row) for row in served[2]]

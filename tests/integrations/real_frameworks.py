@@ -81,15 +81,3 @@ def test_a_chain_of_langchain_is_a_system_and_its_trace_is_the_same_row(traced, 
         row["answer"], row["input_tokens"], row["output_tokens"],
     )  # fmt: skip
     assert 0 < response.retrieval_latency_ms < response.latency_ms <= row["latency_ms"]
-
-
-def test_a_query_engine_of_llamaindex_is_a_system_and_its_trace_is_the_same_row(traced, exporter, tmp_path):
-    module = example("llamaindex_system")
-    given = module.system(module.mock_engine(TEXTS))(ASKED)
-    assert set(given["retrieved_doc_ids"]) <= set(TEXTS)
-    dataset = rows_of(exporter, tmp_path)
-    (sample,) = dataset.samples
-    assert dataset.warnings[0].startswith("no question is found (left out) in 1 of 2 traces")  # the index was built
-    assert (sample.query, list(sample.retrieved_doc_ids)) == (ASKED, given["retrieved_doc_ids"])
-    assert (list(sample.contexts), sample.answer) == (given["contexts"], given["answer"].strip())
-    assert list(sample.response.retrieved_scores) == pytest.approx(given["retrieved_scores"])

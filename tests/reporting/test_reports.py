@@ -61,18 +61,6 @@ def test_headline_comes_first_and_the_places_last(report, shown):
     assert markdown.index(said) < markdown.index("## Retrieval")
 
 
-def test_field_with_too_many_values_is_named_and_two_categories_of_three_rows_have_slices(tmp_path, shown):
-    samples = [sample(n, category=f"c{n}", metadata={"tier": str(n % 2)}) for n in range(1, 25)]
-    spec = EvalConfig(metrics=("mrr",))
-    for text in shown(evaluated(new_run(tmp_path, samples, spec))):
-        assert "more than 20 values are too many for slices" in text
-        assert "--where category=NAME" in text.replace("\\", "")
-        assert "difficulty" not in text  # the same in all rows
-        assert "hold text that addresses the judge" not in text
-    few = evaluated(new_run(tmp_path, [sample(n) for n in (1, 2, 3)], spec))
-    assert list(few.systems["default"].slices["category"]) == ["conceptual", "factual"]
-
-
 def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path, shown):
     report = evaluated(new_run(tmp_path, [sample(1)], judge=LOCAL), LOCAL)
     assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]
