@@ -136,12 +136,12 @@ def test_trickling_uploads_of_a_project_block_no_other(tmp_path):
 def test_a_job_names_a_dataset_and_gives_the_report_of_its_rows(served):
     put(served, "rivers", lines(rows(4)))
     version = put(served, "rivers", lines(rows(3))).json()
-    bodies = (
+    named = (
         {"samples": rows(3), "dataset": "rivers"},
         {"dataset": "rivers"},
         {"dataset": f"rivers@{version['digest'][:7]}"},
     )
-    submitted = [served.http.post("/v1/jobs", json={**body, "metrics": ["mrr", "token_f1"]}).json() for body in bodies]
+    submitted = [served.http.post("/v1/jobs", json={**one, "metrics": ["mrr", "token_f1"]}).json() for one in named]
     deleted = served.http.delete("/v1/datasets/rivers").json()["deleted"]
     assert [each["rows"] for each in deleted] == [3, 4]  # jobs that wait have copies of their rows
     served.work()

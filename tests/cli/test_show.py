@@ -121,14 +121,6 @@ def test_show_takes_a_run_its_folder_and_a_file(run, home, tmp_path):
     assert len(run("show", "--rows", "--json", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
-def test_rows_whose_system_failed_are_failed_rows(cli, tmp_path):
-    samples = [sample(1), sample(2, error="no reply")]
-    report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("mrr",))))
-    (tmp_path / "r.json").write_text(report.model_dump_json())
-    code, out, _ = cli("show", "r.json", "--wrong")
-    assert (code, "1 row" in out, "no reply" in out) == (0, True, True)
-
-
 @pytest.fixture
 def files(cli, tmp_path):
     for name, made in (("report", a_report()), ("comparison", a_comparison())):

@@ -78,22 +78,6 @@ def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
     assert (code, "no\\udcff.json" in err) == (2, True)
 
 
-COLUMNS = ("metric", "bm25-with-reranking", "hybrid", "95 %", "n")
-ROWS = [("recall@10", "0.500", "0.700", "+0.10..+0.30", "30"), ("mrr", "0.400", "0.400", "-0.10..+0.10", "30")]
-
-
-def test_columns_are_left_out_as_told_and_named():
-    lines = table(COLUMNS, ROWS, least=("n", "95 %"), within=30)
-    assert lines[2:] == [
-        "mrr        0.400",
-        "",
-        "metric     hybrid",
-        "recall@10  0.700",
-        "mrr        0.400",
-        "left out to fit 30 columns: 95 %, n",
-    ]
-
-
 @pytest.mark.parametrize("width", [40, 80])
 def test_many_systems_go_on_below_and_no_cell_is_lost(width):
     rows = [(metric, *(f"0.{n:03} [0.10, 0.90] n=30" for n in range(12))) for metric in ("mrr", "recall@10")]

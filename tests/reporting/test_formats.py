@@ -16,7 +16,7 @@ from offline_runs import evaluated, new_run, sample
 from ragassay.core.errors import BadSettings, MissingExtra, TooLarge, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults
-from ragassay.reporting import EXPORTERS, exporter
+from ragassay.reporting import EXPORTERS
 from ragassay.reporting import xlsx as workbook
 from ragassay.reporting.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.reporting.csv import cell, line
@@ -159,17 +159,3 @@ def test_formats_of_text_are_as_they_were(name, report):
     if os.environ.get("GOLDEN") == "write":
         golden.write_text(made)
     assert made == golden.read_text()
-
-
-def test_own_format_takes_the_place_of_ours_and_needs_nothing_of_it(report, tmp_path, monkeypatch):
-    monkeypatch.setattr(EXPORTERS, "_things", EXPORTERS._things.copy())
-    monkeypatch.setattr(EXPORTERS, "modules", {"pdf": "no_such_package"})
-
-    @exporter("pdf")
-    def letter(report):
-        return "our letterhead"
-
-    EXPORTERS.write(report, tmp_path / "r.pdf")
-    assert (tmp_path / "r.pdf").read_text() == "our letterhead"
-    with pytest.raises(BadSettings, match="has no fields"):
-        EXPORTERS.write(report, tmp_path / "r.pdf", fields=["mrr"])
