@@ -26,11 +26,7 @@ BODIES = {
     "submitJob": {"samples": rows(1), "metrics": ["mrr"]},
     "compareJobs": {"jobs": ["{job}"]},
     "makeKey": {"name": "another"},
-    "createSchedule": {
-        "name": "weekly",
-        "cron": "0 3 * * 1",
-        "job": {"dataset": "{dataset}", "metrics": ["token_f1"]},
-    },
+    "createSchedule": {"name": "weekly", "cron": "0 3 * * 1", "job": {"dataset": "{dataset}", "metrics": ["token_f1"]}},
     "changeSchedule": {"paused": True},
     "putStream": {"rate": 0.5, "job": {"metrics": ["token_f1"]}},
     "addToDataset": {"dataset": "{dataset}"},

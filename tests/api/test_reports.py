@@ -5,11 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from api_server import rows
-from ragassay.analysis.costs import CostReport
 from ragassay.reporting import MEDIA_TYPES
-from ragassay.service.redis import row_names
-
-OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +40,3 @@ def test_fields_choose_the_columns_and_no_text_is_a_formula(server, job):
 
 
 # --- costs ---
-
-
-def finished(served, n=10, **more):
-    """The id of a finished job; its rows cost 0.001 USD each, and all are accurate."""
-    job = served.submit(rows(n, **more), **OPTIONS)["id"]
-    served.work()
-    return job
-
-
-def costs(served, **parameters):
-    answer = served.http.get("/v1/costs", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return CostReport.model_validate(answer.json()).model_copy(update={"as_of": ""})
-
-
-def test_the_figures_stay_when_the_rows_have_expired(served):
-    job = finished(served)
-    before = costs(served, by="category,system,day")
-    store = served.jobs.store
-    store.redis.delete(*(store.key(job, name) for name in row_names(store.state(job).record)))
-    assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
-    assert costs(served, by="category,system,day") == before

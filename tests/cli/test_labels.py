@@ -43,17 +43,12 @@ def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(agree
 
 
 def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement):
-    truth = [
-        {"id": f"t{n}", "query": "How long may a book be kept?", "ground_truth_answer": ["21 days"]}
-        | {"answer": answer, "label": label}
-        for n, (answer, label) in enumerate([("21 days.", 1), ("For a year.", 0)] * 5)
-    ]
-    assert agreement(truth)["metric"] == "correctness"
-    assert agreement(truth, "--metric", "relevance")["metric"] == "relevance"
-    alone = [{k: v for k, v in row.items() if k != "ground_truth_answer"} | {"contexts": []} for row in truth]
-    assert agreement(alone)["metric"] == "relevance"
+    truth = [{**row, "ground_truth_answer": ["21 days"]} for row in LABELLED]
+    alone = [{**row, "contexts": []} for row in LABELLED[6:]]
     named = [{**row, "faithfulness": row["label"], "label": None} for row in LABELLED]
-    assert (agreement(named)["metric"], agreement(named)["n"]) == ("faithfulness", 12)
+    for rows, metric in ((truth, "correctness"), (alone, "relevance"), (named, "faithfulness")):
+        assert agreement(rows)["metric"] == metric
+    assert agreement(truth, "--metric", "relevance")["metric"] == "relevance"
 
 
 def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(agreement):

@@ -41,8 +41,7 @@ def project(tmp_path):
         for n, answer in enumerate(answers)
     ]
     write_jsonl(
-        tmp_path / "d.jsonl",
-        [GOOD | row | {"retrieved_doc_ids": rank} for row, rank in zip(rows, ranks, strict=True)],
+        tmp_path / "d.jsonl", [GOOD | row | {"retrieved_doc_ids": rank} for row, rank in zip(rows, ranks, strict=True)]
     )
     (tmp_path / "conf").mkdir()
     for name, text in (("ragassay.yaml", COMPOSED), ("conf/own.py", PLUGIN), ("conf/ragassay.yaml", PLUGGED)):

@@ -65,14 +65,6 @@ def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
     assert (turned["wins"], turned["losses"], turned["usage"]["cache_hits"]) == (0, 9, 18)
 
 
-def test_pairwise_asks_again_without_the_cache_and_shows_as_much_history_as_the_configuration_says(prefer):
-    queries = [{**QUERIES[0], "history": [{"role": "assistant", "content": "Which book?"}]}]
-    with Provider(then=says(prefers_right)) as provider:
-        for options in ((), ("--set", "performance.cache=false"), ("--set", "history_tokens=0")):
-            prefer(provider, *options, queries=queries, a=WRONG[:1], b=RIGHT[:1])
-        assert [("Which book?" in seen.user) for seen in provider.log] == [True] * 4 + [False] * 2
-
-
 PRICE = 'prices={"openai/tiny": {"input_per_1m": 1, "output_per_1m": 2}}'
 
 

@@ -45,10 +45,7 @@ BUILT = {"configuration": {"kind": "bm25", "k": -1}, "corpus": "c", "corpus_dige
 BROKEN = {
     "more rows": ({"dataset": {"rows": 10**12}}, "dataset.rows: is 1000000000000, but samples.jsonl has 3 rows"),
     "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
-    "built-in": (
-        {"systems": {"a": {**SOURCE, "built": BUILT}}},
-        "run.json: k: should be greater than or equal to 1",
-    ),
+    "built-in": ({"systems": {"a": {**SOURCE, "built": BUILT}}}, "run.json: k: should be greater than or equal to 1"),
     "unknown metric": ({"metrics": ["mmr"]}, "unknown metric 'mmr'; did you mean mrr"),
     "unknown key": ({"more": 1}, "more"),
 }

@@ -20,8 +20,6 @@ from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import EvalConfig
 from ragassay.systems.options import SystemConfig
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("configuration", "gates", "judges", "judging", "retrieval", "migrate", "../README")
 WHOLE = """
 name: nightly
 data: queries.jsonl
@@ -236,11 +234,3 @@ def test_statistics_that_are_switched_off_are_left_out():
     assert report.systems["old"].metrics["mrr"].interval.reason == "left out: statistics.intervals is false"
     (delta,) = ragassay.compare(report).pairs[0].metrics.values()
     assert (delta.delta, delta.interval.low, delta.p, delta.outcome) == (0.5, None, None, "can't tell")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_examples_on_the_pages_load(page, load):
-    examples = re.findall(r"^```yaml\n(.*?)^```", (DOCS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert examples
-    for text in examples:
-        assert load(text) != ProjectConfig()

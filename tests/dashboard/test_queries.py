@@ -82,17 +82,6 @@ def test_errors_are_counted_by_kind_and_each_links_to_its_rows(served, run, http
     assert failed.endswith("0 of 5, 0 % (0 % to 43.4 %) 1 of 5, 20 % (3.6 % to 62.4 %)")
 
 
-def test_row_leads_back_to_the_page_of_questions_that_has_it():
-    """30 questions of two systems are one page, though the last row is the sixtieth."""
-    given = [{"query_id": f"q{n}", "query": f"Question {n}?", "ground_truth_answer": "Paris."} for n in range(30)]
-    answers = [{"query_id": row["query_id"], "answer": "Paris."} for row in given]
-    long = ragassay.evaluate(given, systems={"a": answers, "b": answers}, metrics=["exact_match"]).run.id
-    with browsing() as http:
-        for asked in ("system=b&id=q29", "at=59"):
-            row = http.get(f"/ui/runs/{long}/row?{asked}").text
-            assert ("q29", "b") in shown(http.get(linked(row, "Rows")).text)
-
-
 def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run, http):
     text = http.get(f"{run}/row?system=old&at=1").text
     lines = {

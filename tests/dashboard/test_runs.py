@@ -1,6 +1,5 @@
 """Pages of runs: what the list, one run, several side by side, trends and costs say first, and what can't be shown."""
 
-import html
 import re
 import subprocess
 import sys
@@ -68,16 +67,6 @@ def test_runs_are_found_by_what_they_are_about_and_only_those_named_are_shown(se
         empty = [http.get(f"/ui/{path}") for path in ("runs", "trends", "cost", "compare")]
     assert all(run not in answer.text and "ragassay evaluate" in answer.text for answer in empty)
     assert {answer.status_code for answer in empty} == {200}
-
-
-def test_run_shows_each_mean_with_its_interval_and_what_is_missing(served, run, pages):
-    text = pages.get(f"/ui/runs/{run}").text
-    for name, mean in served[1].metrics.items():
-        shown = re.search(rf">{re.escape(name)}</a>.*?</tr>", text, re.DOTALL)[0]
-        if mean.value is not None:
-            assert f"{mean.value:.3f}" in shown or f"{mean.value:.3g}" in shown, name
-        assert f"n={mean.n}" in shown, name
-        assert all(reason in html.unescape(shown) for reason in mean.missing), name
 
 
 @pytest.mark.parametrize(
@@ -168,15 +157,6 @@ def test_partial_run_opens_on_the_rows_that_are_done():
     assert re.findall(r"<small>(q\d)", listed) == ["q0", "q1", "q2", "q3"]
 
 
-def test_run_of_two_systems_says_which_is_better():
-    systems = {"old": list(cities(2)), "new": list(cities(17))}
-    run = ragassay.evaluate(list(cities(0)), systems=systems).run.id
-    with browsing() as http:
-        page = http.get(f"/ui/runs/{run}").text
-    assert "new answers accurately more often than old: 85\N{NO-BREAK SPACE}% against 10" in page
-    assert page.index("new is better than old on") < page.index("All rows")
-
-
 def test_first_page_says_what_the_newest_run_changed_and_what_to_fix_first(nights):
     page, said = nights[0].get("/ui/runs").text, first_answer(nights[0])
     changed = r"default is better than in the run before: accurate went from 20 % to 90 % \(\+0\.70, 95 % interval "
@@ -225,14 +205,6 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
     for field in ("baseline", "metrics"):
         refused = http.get("/ui/compare", params={"run": runs, field: "nothing"})
         assert (refused.status_code, "nothing" in refused.text) == (422, True)
-
-
-def test_regressions_lead_to_the_rows_of_both_systems(nights):
-    http, runs = nights
-    page = http.get("/ui/compare", params={"run": runs[::-1]}).text
-    links = re.findall(r'href="(/ui/runs/[^"]*/row[^"]*)"', page)
-    assert {link.split("/")[3] for link in links} == set(runs)
-    assert http.get(html.unescape(links[0])).status_code == 200
 
 
 def test_trend_begins_with_what_changed_since_and_how_sure_that_is(nights):
