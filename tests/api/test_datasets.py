@@ -188,8 +188,7 @@ def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, subm
     (tmp_path / "rivers.jsonl").write_text(lines(rows(3)))
     (tmp_path / "labels.csv").write_text("query_id,faithfulness\nq1,0.5\n")
     assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
-    labels = ("--set", f"labels={tmp_path / 'labels.csv'}")
-    code, out, err = submit("rivers", *labels, "--metrics", "faithfulness")
+    code, out, err = submit("rivers", "--set", f"labels={tmp_path / 'labels.csv'}", "--metrics", "faithfulness")
     assert code == 0, err
     served.work()
     results = served.http.get(f"/v1/jobs/{out.strip()}/results").json()["results"]

@@ -109,13 +109,10 @@ def test_without_redis_the_api_still_has_its_own_numbers(redis):
 
 
 def test_who_may_read_them(redis):
-    with (
-        keyed_server() as served,
-        caller(served, made_key(served, "a").key) as operator_of_a,
-        caller(served) as stranger,
-    ):
-        problem(stranger.get("/metrics"), 401)
-        assert "bootstrap" in problem(operator_of_a.get("/metrics"), 403)["hint"]
+    with keyed_server() as served:
+        with caller(served) as stranger, caller(served, made_key(served, "a").key) as operator_of_a:
+            problem(stranger.get("/metrics"), 401)
+            assert "bootstrap" in problem(operator_of_a.get("/metrics"), 403)["hint"]
         assert scraped(served.http)
     with serving(redis.url, Settings.model_construct(bootstrap_key=BOOTSTRAP, metrics_key=METRICS_KEY)) as served:
         problem(served.http.get("/metrics"), 401)  # the operator's key is not the scraper's

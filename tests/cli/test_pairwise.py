@@ -85,20 +85,6 @@ def test_pairwise_prints_its_calls_before_the_run_and_a_dry_run_makes_none(prefe
     assert "--dry-run is about the calls of --pairwise" in cli.refused("compare", "last", "--dry-run")
 
 
-def test_pairwise_needs_the_same_answer_in_both_orders(prefer):
-    choices = {"0": ("first", "same"), "1": ("second", "second"), "2": ("same", "same"), "3": ("first", "second")}
-
-    def behave(first, second):
-        n = re.search(r"[Bb]ook (\d+)", first)[1]
-        return choices[n]["right" in first]
-
-    with Provider(then=says(behave)) as provider:
-        found = prefer(provider, "--limit", "4", "--json")
-    assert [row["preference"]["better"] for row in found["rows"]] == [None, None, None, "a"]
-    assert [tuple(row["preference"]["choices"]) for row in found["rows"]] == list(choices.values())
-    assert found["flipped"] == 1
-
-
 def test_pairwise_settles_empty_answers_without_a_call(prefer):
     a, b = (
         [{"query_id": f"q{n}", "answer": text} for n, text in enumerate(texts)] for texts in (("", " "), ("No.", ""))

@@ -56,16 +56,6 @@ def test_runs_are_listed_with_the_newest_first_and_say_how_far_and_how_good(run)
     assert (run.finished in out, "and 1 older: --last 2 lists all" in err) == (False, True)
 
 
-def test_runs_counts_rows_whose_replies_are_kept(run, home):
-    calls = home / "runs" / run.half / "calls.jsonl"
-    lines = [{"id": f"default/judge/{n}", "query_id": f"q{n}", "content": "x", "reply": {}} for n in range(1, 58)]
-    calls.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [*lines, lines[-1]]))
-    try:
-        assert "50 of 60 rows done, replies for 57 rows are kept" in run("runs")[1]
-    finally:
-        calls.unlink()
-
-
 def test_runs_lists_a_damaged_run_and_says_that_there_is_none(run, home, tmp_path, monkeypatch):
     path = home / "runs" / run.finished / "run.json"
     whole, times = path.read_bytes(), path.stat()

@@ -1,14 +1,11 @@
-"""``ragassay.evaluate``: from rows to a report in one call; ``ragassay.gate``; warnings at the line of the user."""
+"""``ragassay.evaluate``: from rows to a report in one call; ``ragassay.gate``."""
 
 import asyncio
-import inspect
 import time
-import warnings
 
 import pytest
 
 import ragassay
-from offline_runs import GOOD
 from provider import Provider
 from ragassay import Sample, aevaluate, evaluate
 from ragassay.core.errors import AssayError, BadSettings
@@ -125,25 +122,3 @@ def test_gate_checks_rows_and_a_run_that_is_there(rows, tmp_path):
     assert "MISSED" in str(result)
     again = ragassay.gate(run="last", gates=GATES[:1])
     assert (again.passed, again.run) == (True, result.run)
-
-
-ROWS = [{"answerr" if key == "answer" else key: value for key, value in GOOD.items()}]  # of which the reader warns
-
-
-def here():
-    return inspect.currentframe().f_back.f_lineno
-
-
-def test_warnings_name_the_line_of_the_user_within_an_event_loop_and_awaited_too():
-    async def both():
-        ragassay.evaluate(ROWS, metrics="mrr")
-        first = here() - 1
-        await ragassay.aevaluate(ROWS, metrics="mrr")
-        return [first, here() - 1]
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        ragassay.evaluate(ROWS, metrics="mrr")
-        lines = [here() - 1, *asyncio.run(both())]
-    found = [(one.filename, one.lineno) for one in caught if "answerr" in str(one.message)]
-    assert found == [(__file__, line) for line in lines]
