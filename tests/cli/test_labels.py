@@ -43,7 +43,7 @@ def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(agree
 
 
 def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement):
-    truth = [{**row, "ground_truth_answer": ["21 days"]} for row in LABELLED]
+    truth = [{**row, "contexts": [], "ground_truth_answer": ["21 days"]} for row in LABELLED]
     alone = [{**row, "contexts": []} for row in LABELLED[6:]]
     named = [{**row, "faithfulness": row["label"], "label": None} for row in LABELLED]
     for rows, metric in ((truth, "correctness"), (alone, "relevance"), (named, "faithfulness")):
