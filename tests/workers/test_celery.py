@@ -97,6 +97,18 @@ def test_celerys_soft_time_limit_breaks_the_chunk_off(fake):
     assert jobs.broken_off == [False]
 
 
+def test_a_child_that_forks_has_connections_of_its_own(server, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_STATE_URL", server.url)
+    of_parent = process.jobs()
+    process._after_fork()
+    of_child = process.jobs()
+    process.jobs.cache_clear()
+    assert of_child is not of_parent
+    for each in (of_parent, of_child):
+        each.close()
+        each.store.redis.close()
+
+
 def test_a_heartbeat_is_seen_and_ends(store):
     beating = Heartbeat(store, 1)
     beating.start()
