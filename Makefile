@@ -26,9 +26,7 @@ unit: $(VENV)/.dev
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py \
 	tests/dashboard/test_browser.py tests/test_quality.py tests/storage/test_row_index.py tests/test_notebooks.py \
-	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/datasets/test_expansion.py \
-	tests/test_observability.py \
-	tests/systems/test_retrieval_page.py tests/test_packaging.py
+	tests/evaluation tests/api/test_openapi.py tests/cli/test_ab.py tests/test_observability.py tests/test_packaging.py
 
 coverage: $(VENV)/.dev  ## lines and branches that tests within one process reach: 90 % at least
 	rm -f .coverage .coverage.*
