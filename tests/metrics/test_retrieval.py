@@ -1,4 +1,4 @@
-"""Retrieval metrics: worked values, and random rankings with tied scores against trec_eval and scipy."""
+"""Retrieval metrics: worked values, and random rankings with tied scores against trec_eval, ir_measures and scipy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import ir_measures
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -28,6 +29,11 @@ GRADES = st.dictionaries(st.sampled_from([*DOCS, "never", "seen"]), st.integers(
 TREC = {
     "precision@3": "P_3", "recall@5": "recall_5", "hit@1": "success_1", "mrr": "recip_rank", "ndcg@5": "ndcg_cut_5",
     "map": "map", "map@3": "map_cut_3", "r_precision": "Rprec", "bpref": "bpref",
+}  # fmt: skip
+
+MEASURES = {
+    "map@5": "AP@5", "ndcg_exp@5": "nDCG(gains={2:3,3:7})@5", "hit@5": "Success@5",
+    "recall@5": "R@5", "bpref": "Bpref",
 }  # fmt: skip
 
 
@@ -133,6 +139,19 @@ def test_trec_eval_gives_the_same_with_tied_scores(queries, bar):
     ours = retrieval(qrels, run, TREC, relevant_from=float(bar)).per_query if queries else {}
     for query, scores in ours.items():
         assert scores == pytest.approx({name: theirs[query][TREC[name]] for name in TREC}, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(QUERIES)
+def test_ir_measures_gives_the_same_with_tied_scores(queries):
+    # it counts a negative grade as judged, and passes over what trec_eval passes over
+    queries = [(run, {doc: max(g, 0) for doc, g in grades.items()}) for run, grades in queries if grades]
+    run, qrels = ({f"q{n}": pair[side] for n, pair in enumerate(queries)} for side in (0, 1))
+    measures = {name: ir_measures.parse_measure(text) for name, text in MEASURES.items()}
+    ours = retrieval(qrels, run, MEASURES).per_query if queries else {}
+    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(measures.values(), qrels, run)}
+    for query, scores in ours.items():
+        assert scores == pytest.approx({name: theirs[query, one] for name, one in measures.items()}, abs=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
