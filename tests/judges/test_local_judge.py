@@ -73,6 +73,7 @@ VERDICTS = [
     ("supported", "Parking is not free near the station.", FREE),
     ("supported", "Refunds are possible after a month.", CREDITS),
     ("supported", "We close at 6 pm.", "We close at 18:00."),
+    ("supported", "The API uses port 8443.", "The API uses port 8443 by default."),
     # a number that the evidence lacks, and roles that are reversed
     ("not_found", "60 days.", "You can return an item within 30 days of delivery."),
     ("partly", "Pro has 5 seats and 3 phones.", "Pro has 5 seats. Support is free on all plans, by phone and mail."),

@@ -26,7 +26,7 @@ REASONS = {
     "html": "the reply is not JSON: '<html>hello</html>'",
     "empty": "the reply has no answer at $.answer: '{}'",
     "twice": "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice",
-    "drops": "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query')",
+    "drops": "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query'; `request`",
     "drips": "no answer within 1 s",
     "endless-headers": "no reply: ",
     "cuts": "the reply breaks off: peer closed connection",

@@ -52,7 +52,9 @@ def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
     joined = inputs.joined()
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
-            "no row has a response", where=inputs.dataset.name, hint="name a system: --system NAME=FILE or NAME=URL"
+            "no row has a response",
+            where=inputs.dataset.name,
+            hint="name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN",
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
     if spec.references and any(one.reference_labels for one in responses if one):

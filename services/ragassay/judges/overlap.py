@@ -30,7 +30,9 @@ _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
 )
-_PASSIVE = re.compile(r"\b(?:by|von|durch)\b", re.IGNORECASE)
+_PASSIVE = re.compile(
+    r"\b(?:is|are|was|were|been|being|be|wird|wurden?|werden|worden)\b.*\b(?:by|von|durch)\b", re.IGNORECASE
+)
 
 
 class Terms(NamedTuple):

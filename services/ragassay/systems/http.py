@@ -286,7 +286,9 @@ class HttpClient:
         except (httpx.HTTPError, httpx.StreamError) as error:
             why = error or type(error).__name__
             raise BadInput(
-                f"the reply breaks off: {why}" if begun else f"no reply: {why} (it was sent {shown(body)})"
+                f"the reply breaks off: {why}"
+                if begun
+                else f"no reply: {why} (it was sent {shown(body)}; `request` of the system changes that)"
             ) from None
 
     async def _response(self, reply: httpx.Response, clock: RequestTimer) -> Response:
