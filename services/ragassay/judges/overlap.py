@@ -30,9 +30,8 @@ _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
 )
-_PASSIVE = re.compile(
-    r"\b(?:is|are|was|were|been|being|be|wird|wurden?|werden|worden)\b.*\b(?:by|von|durch)\b", re.IGNORECASE
-)
+_BE = re.compile(r"\b(?:is|are|was|were|been|being|be|wird|wurden?|werden|worden)\b", re.IGNORECASE)
+_BY = re.compile(r"\b(?:by|von|durch)\b", re.IGNORECASE)
 
 
 class Terms(NamedTuple):
@@ -58,7 +57,8 @@ def _terms(text: str) -> Terms:
     in_digits, carrying = numbers(text), content(text)
     sequence = tuple(map(stem, words(text)))
     stems = frozenset(one for one in carrying if not one.isdecimal()) | in_digits or carrying
-    passive = _PASSIVE.search(text) is not None
+    be = _BE.search(text)
+    passive = be is not None and _BY.search(text, be.end()) is not None
     return Terms(sequence, stems, in_digits, frozenset(sequence) | in_digits, negated(text), passive)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -31,7 +30,7 @@ def _compare(
     form: AnyForm = "page",
 ) -> Response:
     library: Library = request.state.library
-    chosen = sorted(set(run or ()), key=partial(_age, library)) or _newest(library)
+    chosen = list(dict.fromkeys(run or ())) or _newest(library)
     if not chosen:
         nothing = "There is nothing to compare yet: two runs, or one with two systems, are needed."
         before, after = (
@@ -52,11 +51,6 @@ def _compare(
         changes=CHANGES if _links_to_changes(library, made) else {},
         document=of_comparison(made, "/ui/runs", dict(_intervals(library, made))),
     )
-
-
-def _age(library: Library, run: str) -> str:
-    """By which the oldest run comes first, as it is the one that others are compared with."""
-    return library.open(run.partition("#")[0]).record.created_at
 
 
 def _newest(library: Library) -> list[str]:
