@@ -58,12 +58,10 @@ STREAMS = {
     "split": [bytes([byte]) for byte in b"".join(CHAT)],
     "cut-off": CHAT[:2],
     "malformed": [CHAT[1], b'data: {"choices": [\n\n'],
-    "no-json": [b"data: Paris\n\n"],
     "error-event": [CHAT[1], *sse({"error": {"message": "out of memory"}}, end="")],
     "numbers": sse(delta(7)),
     "no-text": sse({"choices": [{"delta": {"role": "assistant"}}]}),
     "nothing": [],
-    "half-a-letter": [b'data: {"choices": [{"delta": {"content": "\xc3"}}]}\n\n'],
 }
 
 WHOLE = {
