@@ -1,4 +1,4 @@
-"""The examples for LangChain and LlamaIndex, and the traces that OpenInference makes of them, read as rows."""
+"""The examples for LangChain and LlamaIndex, and a trace that OpenInference makes of LangChain's, read as a row."""
 
 import importlib.util
 import subprocess
@@ -31,18 +31,15 @@ def exporter():
 
 @pytest.fixture
 def traced(exporter):
-    """Spans by OpenInference's instrumentation of both."""
+    """Spans by OpenInference's instrumentation of LangChain."""
     from openinference.instrumentation.langchain import LangChainInstrumentor
-    from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentors = [LangChainInstrumentor(), LlamaIndexInstrumentor()]
-    for each in instrumentors:
-        each.instrument(tracer_provider=provider)
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
     yield
-    for each in instrumentors:
-        each.uninstrument()
+    instrumentor.uninstrument()
 
 
 def rows_of(exporter, folder):
