@@ -122,6 +122,21 @@ def test_the_file_that_init_writes_has_every_key_and_loads_as_the_defaults(load)
 BROKEN = {
     "unknown key": ("judge: local\nmetrcis: [mrr]", 2, "unknown key metrcis; did you mean metrics?"),
     "unknown key of a system": ("systems:\n  a:\n    kind: hybrid\n    rrfk: 9", 4, "a.rrfk; did you mean rrf_k?"),
+    "unknown key of an endpoint": (
+        "systems:\n  a: {kind: http, url: 'http://h/', query_field: q}",
+        2,
+        "a.query_field; known: attempts, concurrency, headers, kind, rate, reply, request, stream, stream_end,",
+    ),
+    "key of an endpoint that is near": (
+        "systems: {a: {kind: http, url: 'http://h/', heders: {}}}",
+        1,
+        "a.heders; did you mean headers?",
+    ),
+    "unknown key of an answer": (
+        "systems: {a: {kind: bm25, answer: {model: m, max_tokns: 9}}}",
+        1,
+        "did you mean max_tokens?",
+    ),
     "system of no kind that there is": (
         "systems: {a: {kind: htp}}",
         1,

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import Discriminator, Field, Tag, ValidationError
 
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems, shown
@@ -14,7 +14,26 @@ class Inner(FrozenModel):
     mode: Literal["fast", "slow"] = "fast"
 
 
+def _some(given):
+    return "(none)" if given is None else "(some)"
+
+
+class Box(FrozenModel):
+    kind: Literal["box"]
+    height: int = 1
+    contents: Annotated[Annotated[Inner, Tag("(some)")] | Annotated[None, Tag("(none)")], Discriminator(_some)] = None
+
+
+class Ball(FrozenModel):
+    kind: Literal["ball"]
+    radius: int = 1
+
+
+_Box, _Ball = Annotated[Box, Tag("(box)")], Annotated[Ball, Tag("(ball)")]
+
+
 class Outer(FrozenModel):
+    things: dict[str, Annotated[_Box | _Ball, Discriminator(lambda given: f"({given['kind']})")]] = {}
     name: str | float = ""
     parts: tuple[Inner, ...] = ()
     by_name: dict[str, Inner] = {}
@@ -27,6 +46,12 @@ class Outer(FrozenModel):
         ({"nmae": ""}, "unknown key nmae; did you mean name?"),
         ({"parts": [{}, {"sise": 1}]}, "unknown key parts[1].sise; did you mean size?"),
         ({"by_name": {"a": {"moed": 1}}}, "unknown key by_name.a.moed; did you mean mode?"),
+        ({"things": {"a": {"kind": "box", "x": 1}}}, "unknown key things.a.x; known: contents, height, kind"),
+        ({"things": {"a": {"kind": "ball", "x": 1}}}, "unknown key things.a.x; known: kind, radius"),
+        (
+            {"things": {"a": {"kind": "box", "contents": {"x": 1}}}},
+            "unknown key things.a.contents.x; known: mode, size",
+        ),
         ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
         ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
         ({"share": 1}, "share: should be less than 1, is the number 1"),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
@@ -56,7 +56,7 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
     for item in error.errors(include_url=False):
         location, hint = tuple(step for step in item["loc"] if not _ADDED.fullmatch(str(step))), None
         if item["type"] == "extra_forbidden" and model:
-            hint = suggestion(str(location[-1]), _model_at(model, location[:-1]).model_fields)
+            hint = suggestion(str(location[-1]), _model_at(model, item["loc"][:-1]).model_fields)
         by_location.setdefault(location, FieldProblem(location, wording(item), item["type"], item["input"], hint))
     return list(by_location.values())
 
@@ -68,14 +68,26 @@ def suggestion(key: str, known: Collection[str]) -> str:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:
-    """The model of the section at ``location`` in a document of ``model``."""
+    """The model of the section at ``location``, as pydantic has it, in a document of ``model``."""
+    annotation: Any = model
     steps = iter(location)
     for step in steps:
         if field := model.model_fields.get(str(step)):
-            model = next(_models_in(field.annotation), model)
-            if typing.get_origin(field.annotation) is dict:
+            annotation = field.annotation
+            if typing.get_origin(annotation) is dict:
                 next(steps, None)  # a name that the user chose
+        else:
+            annotation = next(_tagged(annotation, step), annotation)
+        model = next(_models_in(annotation), model)
     return model
+
+
+def _tagged(annotation: Any, tag: str | int) -> Iterator[Any]:
+    """The branches of a union that have the tag."""
+    for inner in typing.get_args(annotation):
+        if isinstance(inner, Tag) and inner.tag == tag:
+            yield annotation
+        yield from _tagged(inner, tag)
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
