@@ -163,6 +163,13 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
     assert ([point["run"] for point in found["points"]], found["changes"]) == (["run-14", "run-15", "run-16"], [])
 
 
+def test_a_trend_lists_the_newest_run_first_also_within_a_minute(cli, history):
+    times = [f"2026-01-01T12:00:{second:02}.000+00:00" for second in (1, 2, 3)]
+    history(*(mrr_report([0.5, 0.5], run=f"run-{n}", created=time) for n, time in enumerate(times, 1)))
+    said = cli("trend", "mrr")[1].splitlines()
+    assert [line.split()[-1] for line in said if "n=2" in line] == ["run-3", "run-2", "run-1"]
+
+
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):
     cli("gate"), cli("gate")
     first, _ = sorted((folder / "home" / "runs").iterdir())

@@ -129,10 +129,10 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
             by_run.setdefault(point.run, {})[name] = point
     last = "run" if not pages else "gates" if any(passed is not None for passed in gates.values()) else ""
     rows: list[tuple[Cell, ...]] = []
-    for run, points in by_run.items():
+    newest = sorted(by_run.items(), key=lambda one: next(iter(one[1].values())).created_at, reverse=True)
+    for run, points in newest:
         when = _time(next(iter(points.values())))
         figures = (_figure(points[name]) if name in points else "" for name in trend.systems)
         more: dict[str, Cell] = {"run": run, "gates": _GATES[gates.get(run)]}
         rows.append((Link(when, f"{pages}/{run}") if pages else when, *figures, *([more[last]] if last else [])))
-    rows.sort(key=lambda row: str(row[0]), reverse=True)
     return Table("Runs", ("time", *trend.systems, *([last] if last else [])), tuple(rows), least=("run",))
