@@ -88,9 +88,9 @@ class _RowsToLabel:
             raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
         return rows.at([number])[0]
 
-    def page(self, **more: Any) -> RedirectResponse:
-        """Back to the page with what was chosen."""
-        return RedirectResponse(f"/ui/runs/{quote(self.run)}/label?{urlencode(self.asked | more)}", 303)
+    def address(self, **more: Any) -> str:
+        """The page's address with what was chosen."""
+        return f"/ui/runs/{quote(self.run)}/label?{urlencode(self.asked | more)}"
 
 
 RowsToLabel = Annotated[_RowsToLabel, Depends()]
@@ -137,7 +137,7 @@ def _label(request: Request, rows: RowsToLabel) -> Response:
         progress=_progress(rows.labelling.progress(rows.labels, rows.size)),
         last=[(one, _answered(one)) for one in list(rows.labels.values())[: -_LAST_SHOWN - 1 : -1]],
         name=_name(request),
-        next=rows.page().headers["location"],
+        next=rows.address(),
         longest_name=LONGEST_NAME,
         **about,
     )
@@ -153,7 +153,8 @@ def _say(request: Request, rows: RowsToLabel, sent: Sent) -> Response:
     said = None if value == _SKIP else float(value)
     given = HumanLabel(system=rows.system, query_id=query, metric=rows.metric, value=said, by=name, at=_now())
     rows.library.add_labels(rows.run, [given])
-    response = rows.page(**({} if said is None and query not in rows.labels else {"row": query}))
+    after = {} if said is None and query not in rows.labels else {"row": query}
+    response = RedirectResponse(rows.address(**after), 303)
     response.set_cookie(NAME_COOKIE, quote(name), max_age=_A_YEAR_S, path="/ui", httponly=True, samesite="strict")
     return response
 
@@ -173,7 +174,7 @@ def _import(request: Request, rows: RowsToLabel, sent: Sent) -> Response:
     content = form.get("lines", "").encode() if is_form else sent
     labels = imported(content, rows.labelling, rows.system, _given_name(form, request, "import"), _now())
     rows.library.add_labels(rows.run, labels)
-    return rows.page()
+    return RedirectResponse(rows.address(), 303)
 
 
 def _progress(progress: LabelProgress) -> Iterator[tuple[str, str]]:
