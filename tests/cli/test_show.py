@@ -101,6 +101,13 @@ def test_rows_are_selected_and_ordered(run, options, expected):
     assert ", ".join(f"{row['system']} {row['query_id']}" for row in rows) == expected
 
 
+def test_a_condition_that_compares_with_nothing_is_refused(run):
+    code, out, err = run("show", "--rows", run.finished, "--where", "category")
+    assert (code, out) == (2, "")
+    assert "where" in err
+    assert "should be a figure and a bound" in err
+
+
 def test_show_takes_a_run_its_folder_and_a_file(run, home, tmp_path):
     folder = home / "runs" / run.finished
     for place in (run.finished, str(folder), str(folder / "report.json")):

@@ -91,7 +91,7 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
 
 
 def _line(run: RunSummary, benchmark: str | None) -> str:
-    if run.error and not run.systems:
+    if run.status == "unreadable":
         return f"{run.id}  unreadable: {run.error}"
     systems = f"{len(run.systems)} systems" if len(run.systems) > 1 else run.systems[0]
     parts = [f"{run.name}: {run.dataset}" if run.name else run.dataset, f"{run.queries} queries", systems]
@@ -147,9 +147,14 @@ def show(
 
 def _conditions(where: Sequence[str]) -> dict[str, Any]:
     """Conditions as arguments of ``Reference.results``."""
-    labels = [text.partition("=") for text in where if text.partition("=")[0].strip() in _LABELS]
-    bounds = tuple(text for text in where if text.partition("=")[0].strip() not in _LABELS)
-    return {**{name.strip(): value.strip() for name, _, value in labels}, "where": bounds or None}
+    labels, bounds = dict[str, str](), list[str]()
+    for text in where:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if equals and name in _LABELS:
+            labels[name] = value
+        else:
+            bounds.append(text)
+    return {**labels, "where": tuple(bounds) or None}
 
 
 def _show_report(
