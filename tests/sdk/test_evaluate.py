@@ -9,6 +9,7 @@ import ragassay
 from provider import Provider
 from ragassay import Sample, aevaluate, evaluate
 from ragassay.core.errors import AssayError, BadSettings
+from ragassay.core.eval_config import Performance
 
 METRICS = ["faithfulness", "correctness", "accurate"]
 
@@ -85,6 +86,8 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
     text = "metrics: [faithfulness]\nseed: 1\nperformance: {attempts: 2}\nmax_failed_share: 0.5\n"
     (tmp_path / "ragassay.yaml").write_text(text)
     report = evaluate(rows, config="ragassay.yaml", seed=7, output="r.md", limit=2, performance={"concurrency": 3})
+    again = evaluate(rows, config="ragassay.yaml", performance=Performance(concurrency=3))
+    assert again.provenance.configuration.performance == report.provenance.configuration.performance
     used = report.provenance.configuration
     assert (used.metrics, used.seed, used.max_failed_share) == (("faithfulness",), 7, 0.5)
     assert (used.performance.attempts, used.performance.concurrency) == (2, 3)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from ragassay import config as configurations
 from ragassay.config import Override, ProjectConfig, sections
@@ -40,6 +40,7 @@ from ragassay.storage.protocol import system_name
 from ragassay.systems.functions import by_name
 
 _NO_OUTPUT = logging.NullHandler()
+_OPTION = TypeAdapter(Any)
 _NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
 
 
@@ -105,10 +106,10 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
-    """A section is merged with that of the file, key by key."""
+    """A section is merged with that of the file, key by key; of a model, the keys that were set."""
     for key, value in given.items():
         try:
-            plain = to_jsonable_python(value, fallback=lambda array: array.tolist())
+            plain = _OPTION.dump_python(value, mode="json", exclude_unset=True, fallback=lambda array: array.tolist())
         except (PydanticSerializationError, AttributeError):
             raise BadSettings("has a value of a type that no option has", where=key) from None
         if key in sections() and isinstance(plain, dict):
