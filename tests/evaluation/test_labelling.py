@@ -80,6 +80,7 @@ def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
         b"[]",
         b'{"query_id": "q99", "label": 1}',
         b'{"query_id": "q1", "label": 2}',
+        b'{"query_id": "q1", "label": true}',
     ):
         with pytest.raises(BadData) as raised:
             imported(b'{"query_id": "q1", "label": 1}\n' + wrong, labelling, "default", "Bo", "now")
