@@ -204,10 +204,12 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
     for system, by_query in values.items():
         results[system] = rows = MappedRows(results[system], partial(_labelled, by_query))
         metrics = dict(systems[system].metrics)
-        for metric in metrics.keys() & {name for of_row in by_query.values() for name in of_row}:
-            pairs = [(row.label(metric), row.scores[metric].value) for row in rows]
-            of_people, scores = np.array(pairs, np.float64).reshape(-1, 2).T  # NaN for None
-            corrected = corrected_by_labels(of_people, scores, level=spec.statistics.confidence)
+        labelled = [*(metrics.keys() & {name for of_row in by_query.values() for name in of_row})]
+        # once over the rows, which lie in a file
+        pairs = [[(row.label(metric), row.scores[metric].value) for metric in labelled] for row in rows]
+        by_metric = np.array(pairs, np.float64).reshape(len(pairs), len(labelled), 2).T  # NaN for None
+        for n, metric in enumerate(labelled):
+            corrected = corrected_by_labels(*by_metric[:, n], level=spec.statistics.confidence)
             metrics[metric] = metrics[metric].model_copy(update={"corrected": corrected})
         systems[system] = systems[system].model_copy(update={"metrics": metrics})
     return report.model_copy(update={"systems": systems, "results": results})
