@@ -22,7 +22,10 @@ LABEL, YES_OR_NO = "label", "label_binary"
 _ID, _SYSTEM = ("query_id", "id"), "system"
 _EMPTY = (None, "")
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none
-_HINT = "columns: query_id, system where there are several, and 'label' or one for each metric that was labelled, from 0 to 1"
+_HINT = (
+    "columns: query_id, system where there are several, and one named as each metric that was labelled, from 0 to 1; "
+    "or 'label' where one judged metric is asked for"
+)
 
 
 class RowLabels(NamedTuple):

@@ -25,7 +25,8 @@ TOPIC_SHARE = 0.8  # of a claim's stems in the sentence that contradicts it
 TOPIC_SHARE_ALIKE = 0.6  # the same, if that sentence says little else
 ALIKE = 0.7  # share of that sentence's stems in the claim from which it says little else
 PREFIX = 5  # letters; words that share them are forms of one
-MAX_CACHED, MAX_CLAUSES = 1000, 200  # characters
+MAX_CACHED = 1000  # characters
+MAX_CLAUSES = 200
 _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,

@@ -84,7 +84,8 @@ def _resume_hints(command: str) -> Iterator[None]:
         if reached.unknown and (count := reached.unknown.uncertain_calls):
             tokens = reached.unknown.input_tokens + reached.unknown.output_tokens
             held = f"{reached.unknown.cost_usd or 0:.4f} USD" if is_cost else f"{tokens:,}"
-            reached.message += f", {held} of it an estimate of {count} calls with an unknown outcome"
+            calls = "call" if count == 1 else "calls"
+            reached.message += f", {held} of it an estimate of {count} {calls} with an unknown outcome"
         cap = "--budget-usd MORE" if is_cost else "--set budget.tokens=MORE"
         reached.hint = f"what is finished is kept: {command} {cap}"
         raise
