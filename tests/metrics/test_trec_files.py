@@ -1,7 +1,9 @@
 """TREC files against trec_eval's own code (pytrec-eval), tidy or not; broken ones by file and line."""
 
 import gzip
+import os
 import re
+import threading
 
 import pytest
 import pytrec_eval
@@ -108,6 +110,29 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
         values(*write(tmp_path, judged, ranked), ["RR"])
     assert re.match(re.escape(str(tmp_path)) + "/" + what, str(refused.value))
     assert refused.value.exit_code == 2
+
+
+def test_a_name_is_no_pattern(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, document in (("run1", "d9"), ("run[1]", "d1"), ("~/run", "d1")):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"q1 Q0 {document} 1 0.5 t\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    assert [len(read_retrieved("qrels", name).rows) for name in ("run1", "run[1]", "~/run")] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("queries", [1, 10_000])
+def test_a_pipe_is_read_whole(tmp_path, queries):
+    qrels, pipe = tmp_path / "qrels", tmp_path / "pipe"
+    qrels.write_text("q0 0 d1 1\n")
+    os.mkfifo(pipe)
+    run = "".join(f"q{n} Q0 d1 1 0.5 t\n" for n in range(queries))
+    writing = threading.Thread(target=pipe.write_text, args=(run,), daemon=True)
+    writing.start()
+    retrieved = read_retrieved(str(qrels), str(pipe))
+    writing.join()
+    assert (len(retrieved.rows), retrieved.unjudged) == (1, queries - 1)
 
 
 def test_read_retrieved_refuses_a_gzip_bomb(tmp_path, monkeypatch):

@@ -124,7 +124,7 @@ def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
 
     what = "qrels" if columns is QRELS else "run"
     pair = (pl.col("query").hash(1) ^ pl.col("document").hash(2)).alias("pair")
-    source = path if _is_plain(path) else _content(path, what)
+    source = str(Path(path).absolute()) if _is_plain(path) else _content(path, what)  # polars expands "~"
     table = _parsed(source, columns)
     if table is not None:
         table = table.with_columns(pair)
@@ -135,7 +135,9 @@ def _read(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _is_plain(path: str) -> bool:
-    """Can polars read the file from where it lies? As far as its beginning shows."""
+    """Can polars read the file from where it lies? As far as its beginning shows; a pipe can be read only once."""
+    if not Path(path).is_file():
+        return False
     try:
         with Path(path).open("rb") as file:
             head = file.read(1 << 16)
@@ -154,7 +156,9 @@ def _parsed(source: str | bytes, columns: tuple[str, ...]) -> pl.DataFrame | Non
     types = dict.fromkeys(columns, pl.String) | {value: pl.Float64}
     wanted = sorted({columns.index(name) for name in ("query", "document", value, last)})
     try:
-        table = pl.read_csv(source, has_header=False, separator=" ", quote_char=None, schema=types, columns=wanted)
+        table = pl.read_csv(
+            source, has_header=False, separator=" ", quote_char=None, schema=types, columns=wanted, glob=False
+        )
     except (pl.exceptions.PolarsError, UnicodeDecodeError):
         return None
     fits = pl.col(value).is_finite()
