@@ -45,6 +45,15 @@ def test_load_a_broken_file_of_judgments_is_one_clear_line(write, name, grades, 
     assert line in str(caught.value)
 
 
+def test_load_numbers_rows_by_their_place_where_one_is_no_object(write):
+    write("grades.json", {"judgments": {"q_2": {"query": "x", "relevance_scores": {"d1": 1}}}})
+    rows = [{"query": "a"}, 5, {"query": "b"}]
+    with pytest.raises(BadData) as caught:
+        load(write("queries.json", {"judgments": "grades.json", "queries": rows}))
+    problems = ["row 2: should be an object, is the number 5", "row 3: query: is given here and in grades.json"]
+    assert [line.split("queries.json: ")[1] for line in caught.value.problems] == problems
+
+
 # --- TREC ---
 
 QRELS = "301 0 d1 2\n301 0 d2 0\n\n302\t0\td3\t-1\n"

@@ -243,11 +243,11 @@ def _rows(source: Source, document: Any) -> list[Any]:
         setattr(source, key, value or ({} if kind is dict else None))
     source.metadata = {**document, **source.metadata}
     if isinstance(name := source.metadata.get("judgments"), str) and name.endswith(".json"):
-        _join_judgments(source, name, [row for row in rows if isinstance(row, dict)])
+        _join_judgments(source, name, rows)
     return rows
 
 
-def _join_judgments(source: Source, name: str, rows: list[dict[str, Any]]) -> None:
+def _join_judgments(source: Source, name: str, rows: list[Any]) -> None:
     """Add to the rows what the file of that name, in the same folder, has about them."""
     path = source.path.parent / name
     if Path(name).name != name or not path.is_file():
@@ -256,7 +256,8 @@ def _join_judgments(source: Source, name: str, rows: list[dict[str, Any]]) -> No
     by_id = document.get("judgments") if isinstance(document, Mapping) else None
     if not isinstance(by_id, dict) or not all(isinstance(each, Mapping) for each in by_id.values()):
         raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
-    for number, row in enumerate(rows, 1):
+    objects = ((number, row) for number, row in enumerate(rows, 1) if isinstance(row, dict))
+    for number, row in objects:
         columns = by_id.pop(str(row.get("query_id", row.get("id", f"q_{number - 1}"))), {})
         if twice := sorted(columns.keys() & row.keys()):
             source.add_problem(number, f"{twice[0]}: is given here and in {name}")
