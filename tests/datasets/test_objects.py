@@ -79,6 +79,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?"}, {"query": np.nan, "answer": "!"}], BadData, "data: row 2: query: is missing"),
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
+        (pd.DataFrame, BadInput, "data: a value of type type is no table of rows"),
         (None, BadInput, "data: null is no table of rows; give a list of dicts or Samples, a pandas"),
         (pd.DataFrame(), NothingToEvaluate, "data: there are no rows"),
     ],

@@ -46,8 +46,9 @@ def _rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
 
 
 def _is_table(data: object) -> bool:
-    is_iterable = isinstance(data, Iterable) and not isinstance(data, Mapping | str | bytes)
-    return is_iterable or hasattr(data, "lazy") or hasattr(data, "__arrow_c_stream__")
+    if isinstance(data, Mapping | str | bytes | type):
+        return False
+    return isinstance(data, Iterable) or hasattr(data, "lazy") or hasattr(data, "__arrow_c_stream__")
 
 
 def _records(data: Any) -> Any:
