@@ -164,8 +164,8 @@ def load_responses(
 ) -> Responses:
     """One system's recorded responses, in a file or in rows as ``load`` takes them.
 
-    Columns about the query are ignored, unknown ones kept in the metadata. Without any query_id, responses are keyed by
-    the query's text, if that is there. Raises as ``load`` does.
+    Columns about the query are ignored, except a history, which may end with the answer; unknown ones are kept in the
+    metadata. Without any query_id, responses are keyed by the query's text, if that is there. Raises as ``load`` does.
     """
     responses: dict[str, Response] = {}
     texts: list[tuple[Any, Response]] = []

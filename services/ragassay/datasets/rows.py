@@ -32,7 +32,8 @@ class RowBuilder:
     """Turns the rows of one source into samples; what is wrong with a row is noted, and raised when all were seen.
 
     ``responses_by``: the rows are responses to queries of a dataset, which are known by this field, ``query_id`` or
-    ``query``; no other field of the query is read. ``kept`` gathers the columns that are unknown.
+    ``query``; no other field of the query is read, but the history, which may end with the answer. ``kept`` gathers the
+    columns that are unknown.
     """
 
     def __init__(
