@@ -37,7 +37,8 @@ from ragassay.datasets.source import (
 from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30
-ROW_KEYS = ("examples", "queries", "data")
+ROW_KEYS = ("examples", "queries")
+PAGE_KEY = "data"  # of rows in a page of an API; beside other rows it is metadata
 _HEAD = 4096
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
@@ -233,7 +234,8 @@ def _rows(source: Source, document: Any) -> list[Any]:
         return [document]
     if (results := promptfoo.results_in(document)) is not None:
         return promptfoo.rows_in(results)
-    keys = [key for key in ROW_KEYS if isinstance(document, dict) and isinstance(document.get(key), list)]
+    lists = [key for key, value in document.items() if isinstance(value, list)] if isinstance(document, dict) else []
+    keys = [key for key in lists if key in ROW_KEYS] or [key for key in lists if key == PAGE_KEY]
     if len(keys) != 1:
         raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
     rows: list[Any] = document.pop(keys[0])
