@@ -14,7 +14,8 @@ from pydantic import BaseModel, Tag, ValidationError
 
 Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
-_ADDED = re.compile(r"\[key\]|\(.*\)|str|float")  # steps of pydantic's own: the key of a mapping, the branch of a union
+_ADDED = re.compile(r"\[key\]|\(.*\)")  # steps of pydantic's own: the key of a mapping, the tag of a union
+_BRANCHES = {"string_type": "str", "float_type": "float", "finite_number": "float"}  # its last step in ``str | float``
 _LONGEST = 40  # characters of a value that is shown
 UNKNOWN_KIND = "unknown_kind"  # of a mapping's error, whose keys depend on its ``kind``
 
@@ -54,11 +55,19 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
     """What is wrong, once per place; with ``model``, each unknown key with the keys that it may have been."""
     by_location: dict[Location, FieldProblem] = {}
     for item in error.errors(include_url=False):
-        location, hint = tuple(step for step in item["loc"] if not _ADDED.fullmatch(str(step))), None
+        location, hint = _location(item["type"], item["loc"]), None
         if item["type"] == "extra_forbidden" and model:
             hint = suggestion(str(location[-1]), _model_at(model, item["loc"][:-1]).model_fields)
         by_location.setdefault(location, FieldProblem(location, wording(item), item["type"], item["input"], hint))
     return list(by_location.values())
+
+
+def _location(kind: str, steps: Location) -> Location:
+    """The place without the steps of pydantic's own; the last step of an unknown key is that key, whatever its name."""
+    if kind == "extra_forbidden":
+        return (*_location("", steps[:-1]), steps[-1])
+    location = tuple(step for step in steps if not _ADDED.fullmatch(str(step)))
+    return location[:-1] if location[-1:] == (_BRANCHES.get(kind),) else location
 
 
 def suggestion(key: str, known: Collection[str]) -> str:
