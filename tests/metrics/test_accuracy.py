@@ -72,6 +72,7 @@ def test_all_conditions_of_an_alternative_must_hold(rule, scores, value, reason)
         ("", "can't read ''"),
         ("correctness >= 0.5 else", "can't read 'correctness >= 0.5 else'"),
         ("correctness >= nan", "'nan' is not a number"),
+        ("correctness <= 1e999", "'1e999' is not a number"),
         ("accurate >= 1", "accurate can't depend on itself"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Mapping
@@ -53,7 +54,7 @@ class AccuracyRule(NamedTuple):
 
         def condition(part: str) -> Condition:
             match, problem = _CONDITION.fullmatch(part.strip()), f"can't read {part.strip()!r}"
-            if match and _NUMBER.fullmatch(match[3]):
+            if match and _NUMBER.fullmatch(match[3]) and math.isfinite(float(match[3])):
                 read = parse(match[1], own)
                 if not read.reads("accurate"):
                     return Condition(read.name, match[2], float(match[3]))
