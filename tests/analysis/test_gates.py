@@ -122,6 +122,11 @@ def test_the_value_of_a_gate_is_that_of_the_report():
         assert (result.value, result.interval) == (own.value, own.interval)
 
 
+@pytest.mark.parametrize("bound", ["1000000", "1e6", "1e+06", "+1E6"])
+def test_the_bound_of_a_short_gate_is_any_spelling_of_a_number(bound):
+    assert ProjectConfig.model_validate({"gates": [{"cost_usd.total": f"<= {bound}"}]}).gates[0].max == 1e6
+
+
 @pytest.mark.parametrize(
     ("gate", "says"),
     [

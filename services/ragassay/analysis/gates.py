@@ -36,7 +36,7 @@ LARGEST = 10.0**15
 MAX_REASONS, MAX_WORST = 2, 5
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-_SHORT = re.compile(r"(>=|<=)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)", re.IGNORECASE)
+_SHORT = re.compile(r"(>=|<=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE)
 _SLICE = re.compile(r"(category|difficulty|conversation_id|metadata\.[^=]+)(=.*)?", re.DOTALL)
 
 
