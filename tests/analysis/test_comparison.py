@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from handmade_reports import make_report, row
 from handmade_reports import rows as made
-from ragassay.analysis.comparison import compare
+from ragassay.analysis.comparison import compare, compare_datasets
 from ragassay.analysis.gates import Gate, check
 from ragassay.analysis.rows import SystemRows, match
 from ragassay.analysis.sides import Side, labelled
@@ -135,6 +135,17 @@ def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
         assert says in comparison.warnings[0]
         assert says in comparison.verdict[-1]
     assert compared(report(a=rows("a", A), b=rows("b", B))).warnings == ()
+
+
+def test_a_metric_that_only_one_of_two_datasets_has_is_compared_there_without_a_warning():
+    more = {"also": {"map@10": Score(value=0.5)}}
+    given = {
+        "faq": report(a=rows("a", A, **more), b=rows("b", B, **more)),
+        "manual": report(a=rows("a", A), b=rows("b", B)),
+    }
+    comparison = compare_datasets(given, "a")
+    assert [list(pair.metrics) for pair in comparison.pairs] == [["mrr", "map@10"], ["mrr"]]
+    assert comparison.warnings == ()
 
 
 def test_slices_are_exploratory_and_carry_their_n():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, cast
 
 import numpy as np
@@ -301,7 +301,8 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
     systems = {one.label: (one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
     sides = {label: _system(*of_label) for label, of_label in systems.items()}
     apart = sorted({pair.b for pair in pairs if not pair.matching.paired})
-    front = _pareto(sides, apart, baseline) if len({pair.a for pair in pairs}) == 1 else Pareto()
+    by_dataset = [list(of_dataset) for _, of_dataset in groupby(every, key=lambda two: two.a.label)]
+    front = _pareto(sides, apart, baseline) if len(by_dataset) == 1 else Pareto()
     comparison = Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=baseline,
@@ -312,7 +313,7 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
         correction=method,
         family=family,
         seed=spec.seed,
-        warnings=tuple(_warnings(every)),
+        warnings=tuple(chain.from_iterable(map(_warnings, by_dataset))),
         pairs=tuple(pairs),
         pareto=front,
         verdict=overall(pairs, of_pairs, front),
@@ -375,12 +376,12 @@ def _judge(source: Provenance) -> str:
     return str(source.judge.get("name", "unknown"))
 
 
-def _warnings(every: Sequence[PairedSystems]) -> Iterator[str]:
-    """What keeps the numbers from being comparable, or what was left out."""
-    for two in every:
+def _warnings(of_dataset: Sequence[PairedSystems]) -> Iterator[str]:
+    """What keeps the numbers of the pairs of one dataset from being comparable, or what was left out."""
+    for two in of_dataset:
         for difference in cautions(two.a.report.provenance, two.b.report.provenance):
             yield f"{two.a.label} and {two.b.label}: {difference}"
-    systems = list({one.label: one for two in every for one in (two.a, two.b)}.values())
+    systems = list({one.label: one for two in of_dataset for one in (two.a, two.b)}.values())
     for one in systems:
         if one.report.run.status != "finished":
             yield f"{one.label}: run {one.report.run.id} is incomplete"
