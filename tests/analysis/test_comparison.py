@@ -137,6 +137,17 @@ def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
     assert compared(report(a=rows("a", A), b=rows("b", B))).warnings == ()
 
 
+def test_a_composite_whose_parts_are_written_in_another_order_is_the_same():
+    one, other = (
+        report(run=f"of {name}", spec={"composites": {"mine": weights}}, **{name: rows(name, A)})
+        for name, weights in (("a", {"mrr": 2, "map@10": 1}), ("b", {"map@10": 1, "mrr": 2}))
+    )
+    assert compared(one, other).warnings == ()
+    another = report(run="of c", spec={"composites": {"mine": {"mrr": 2, "map@10": 2}}}, c=rows("c", A))
+    says = "not the same mine: weighted mean of mrr 2, map@10 1 and weighted mean of mrr 2, map@10 2"
+    assert compared(one, another).warnings == (f"a and c: {says}",)
+
+
 def test_a_metric_that_only_one_of_two_datasets_has_is_compared_there_without_a_warning():
     more = {"also": {"map@10": Score(value=0.5)}}
     given = {

@@ -401,11 +401,13 @@ def cautions(a: Provenance, b: Provenance) -> Iterator[str]:
         yield f"not the same judge: {judges[0]} with other settings ({', '.join(parts)})"
     compared = {"embeddings": (a.embeddings or "none", b.embeddings or "none")}
     compared |= {what: (getattr(a.configuration, key), getattr(b.configuration, key)) for key, what in SETTINGS.items()}
-    left, right = a.configuration.composites, b.configuration.composites
-    compared |= {name: (described(left[name]), described(right[name])) for name in sorted(left.keys() & right.keys())}
     for what, (one, other) in compared.items():
         if one != other:
             yield f"not the same {what}: {one} and {other}"
+    left, right = a.configuration.composites, b.configuration.composites
+    for name in sorted(left.keys() & right.keys()):
+        if left[name] != right[name]:  # by weights, which may be written in another order
+            yield f"not the same {name}: {described(left[name])} and {described(right[name])}"
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:
