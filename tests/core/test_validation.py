@@ -35,7 +35,7 @@ _Box, _Ball = Annotated[Box, Tag("(box)")], Annotated[Ball, Tag("(ball)")]
 class Outer(FrozenModel):
     things: dict[str, Annotated[_Box | _Ball, Discriminator(lambda given: f"({given['kind']})")]] = {}
     name: str | float = ""
-    parts: tuple[Inner, ...] = ()
+    parts: Annotated[tuple[Inner, ...], Field(min_length=1)] = ()
     by_name: dict[str, Inner] = {}
     share: Annotated[float, Field(ge=0, lt=1)] = 0
 
@@ -57,6 +57,7 @@ class Outer(FrozenModel):
         ({"by_name": {"str": {"moed": 1}}}, "unknown key by_name.str.moed; did you mean mode?"),
         ({"name": [1]}, "name: should be text, is a list of 1"),
         ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
+        ({"parts": []}, "parts: is empty"),
         ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
         ({"share": 1}, "share: should be less than 1, is the number 1"),
         ({"share": float("nan")}, "share: should be a finite number, is NaN"),

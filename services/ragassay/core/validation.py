@@ -59,7 +59,9 @@ def problems(error: ValidationError, model: type[BaseModel] | None = None) -> li
         if item["type"] == "extra_forbidden" and model:
             hint = suggestion(str(location[-1]), _model_at(model, item["loc"][:-1]).model_fields)
         by_location.setdefault(location, FieldProblem(location, wording(item), item["type"], item["input"], hint))
-    return list(by_location.values())
+    # pydantic counts only the entries that fit: a list whose entries are wrong is not empty
+    around = {location[:steps] for location in by_location for steps in range(len(location))}
+    return [one for one in by_location.values() if one.kind != "too_short" or one.location not in around]
 
 
 def _location(kind: str, steps: Location) -> Location:
