@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ragassay.core.models import Result
 from ragassay.core.report import Report, ReportWithResults
 from ragassay.metrics.failures import FailureName
 from ragassay.reporting.document import Card, Cards, Table
 from ragassay.reporting.failing import FAILURES, judging, what_went_wrong, worst_rows
+from ragassay.storage.columns import label_column, label_value
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
@@ -37,11 +36,11 @@ def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
 
 def failure_table(rows: RowIndex, address: str) -> Table | None:
     """How many rows of each system failed in each way; None if none did. ``address``: of the rows, to which counts lead."""
-    each, systems = rows.record.dataset.rows, rows.systems
-    counts: dict[str, dict[FailureName, int]] = {system: {} for system in systems}
-    for name in FAILURES:
-        numbers = rows.selected(Selection(failure=name))
-        for system, n in zip(systems, np.bincount(numbers // each, minlength=len(systems)).tolist(), strict=True):
-            counts[system][name] = n
-    done = {system: int(rows.of_system(system).there.sum()) for system in systems}
+    counts: dict[str, dict[FailureName, int]] = {}
+    done: dict[str, int] = {}
+    for system in rows.systems:
+        columns = rows.of_system(system)
+        kinds = columns.column(label_column("failure"))[columns.there]
+        counts[system] = {name: int((kinds == label_value(name)).sum()) for name in FAILURES}
+        done[system] = len(kinds)
     return what_went_wrong(counts, done, address)
