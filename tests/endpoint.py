@@ -113,8 +113,9 @@ class Endpoint(LoopbackServer):
                 self.refused += 1
                 first = self.refused == 1
             if first:
-                _, status, wait = body["query"].split()
-                return self.send(request, int(status), b"later", **{"Retry-After": wait})
+                _, status, wait, *packing = body["query"].split()
+                packed = {"Content-Encoding": packing[0]} if packing else {}
+                return self.send(request, int(status), b"later", **{"Retry-After": wait}, **packed)
         if what in STREAMS or what in ("slowly", "endless-events", "json-only"):
             return self.stream(request, what)
         if what in FAULTY:

@@ -229,9 +229,10 @@ def test_ask_does_not_ask_a_finished_query_again_and_asks_a_failed_one(endpoint)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_ask_a_busy_system_again_when_it_says_and_the_wait_is_latency(status):
+@pytest.mark.parametrize("packing", ["", "gzip"])
+def test_ask_a_busy_system_again_when_it_says_and_the_wait_is_latency(status, packing):
     with Endpoint() as busy:
-        [response] = ask([f"busy {status} 0.3"], url=busy.url, attempts=2)
+        [response] = ask([f"busy {status} 0.3 {packing}"], url=busy.url, attempts=2)
     assert (response.error, response.answer, response.timing.attempts) == (None, "Paris is the capital.", 2)
     assert response.latency_ms >= 300, "a user waits from the first attempt on"
 

@@ -328,13 +328,16 @@ class HttpClient:
     async def _refusal(self, reply: httpx.Response, clock: RequestTimer) -> BadInput:
         """What a status that is no success becomes, with the beginning of what the reply says."""
         head = bytearray()
-        async with aclosing(_pieces(reply, clock)) as arriving:
-            async for piece in arriving:
-                head += piece
-                if len(head) >= _HEAD:
-                    break
-        beginning = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
-        message = f"the system replied {reply.status_code}: {beginning}"
+        try:
+            async with aclosing(_pieces(reply, clock)) as arriving:
+                async for piece in arriving:
+                    head += piece
+                    if len(head) >= _HEAD:
+                        break
+            said = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
+        except BadInput as error:  # what can't be read: the status counts all the same
+            said = str(error)
+        message = f"the system replied {reply.status_code}: {said}"
         return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
 
     def _redacted(self, text: str) -> str:
