@@ -229,6 +229,12 @@ def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correc
 
 
 def test_too_much_text_is_a_reason():
-    (rating,) = judge(sample("It is so. " * 800, contexts=("It is so. " * 800,)))
-    assert rating.verdict is None
-    assert rating.reason.startswith("the row has more than 500,000 pairs of sentences")
+    many = "It is so. " * 800
+    for row, what in (
+        (sample("Yes.", contexts=("x" * 1_000_001,)), "1,000,000 characters"),
+        (sample(many, contexts=(many,)), "500,000 pairs of sentences"),
+        (sample(many, contexts=(), truths=("It is so.", many)), "500,000 pairs of sentences"),
+    ):
+        (rating,) = judge(row)
+        assert rating.verdict is None
+        assert rating.reason.startswith(f"the row has more than {what}")

@@ -26,7 +26,7 @@ COVERED, COVERED_PARTLY, AGREES = 0.75, 0.3, 0.6  # similarity
 RELEVANCE: tuple[tuple[float, Step], ...] = ((0.7, "full"), (0.55, "mostly"), (0.4, "partly"), (0.2, "barely"))
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MAX_WORDS_NAMED = 4
-MAX_PAIRS = 500_000  # of sentences that are compared: seconds at most
+MAX_CHARACTERS, MAX_PAIRS = 1_000_000, 500_000  # of a row's texts; of sentences that are compared: seconds at most
 
 
 class LocalJudge:
@@ -47,9 +47,19 @@ class LocalJudge:
 def _rating(sample: Sample) -> Rating:
     if sample.response is None:
         return Rating(reason="the system gave no response")
+    texts = (
+        sample.query,
+        sample.answer or "",
+        *sample.key_facts,
+        *sample.ground_truth_answer,
+        *(sample.contexts or ()),
+    )
+    if sum(map(len, (*texts, *(turn.content for turn in sample.history)))) > MAX_CHARACTERS:
+        return Rating(reason=f"the row has more than {MAX_CHARACTERS:,} characters: too long for the local judge")
     units, turns = number_units(sample), turn_sentences(sample)
     labels = sentence_labels(units, turns)
-    if (len(units.answer) + len(units.facts)) * (len(labels) + len(units.answer)) > MAX_PAIRS:
+    truths = len(units.facts) + sum(len(sentences(truth)) for truth in sample.ground_truth_answer)
+    if (len(units.answer) + len(units.facts)) * len(labels) + len(units.answer) * truths > MAX_PAIRS:
         return Rating(reason=f"the row has more than {MAX_PAIRS:,} pairs of sentences: too long for the local judge")
     return Rating(verdict=check_verdict(_Row(sample, units, turns, labels).verdict(), units, NAME))
 
