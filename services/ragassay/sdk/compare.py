@@ -59,11 +59,13 @@ def compare(
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    asked = metrics and (split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics)))
+    asked = None
+    if metrics is not None:
+        asked = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
     given = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> tuple[ProjectConfig, Given]:
-        configuration, in_memory = configured(data, options | ({"metrics": asked} if asked else {}))
+        configuration, in_memory = configured(data, options if asked is None else options | {"metrics": asked})
         if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
         return configuration, in_memory
@@ -77,7 +79,7 @@ def compare(
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
     reporter = Reporter(progress, total=sum(len(side.inputs.samples) * len(side.inputs.systems) for side in new))
     terms: dict[str, Any] = {"alpha": alpha, "correction": correction, "examples": examples}
-    result, made = compared(sides, reporter, baseline=baseline, metrics=asked or None, **terms)
+    result, made = compared(sides, reporter, baseline=baseline, metrics=asked, **terms)
     for report in made:
         notice_unscored(report, reporter)
     return result
