@@ -13,7 +13,7 @@ from ragassay.api.app import create_app
 from ragassay.api.middleware import PROTECTIVE
 from ragassay.core.errors import BadSettings, Conflict
 from ragassay.core.settings import Settings
-from ragassay.service.access import Access
+from ragassay.service.access import Access, check_bind
 from redis_server import RedisServer
 
 
@@ -108,13 +108,13 @@ def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
     ],
 )
 def test_any_address_but_loopback_needs_a_key(host, open_):
-    security.check_bind(host, Settings(bootstrap_key=BOOTSTRAP))
-    security.check_bind(host, Settings(key_pepper=PEPPER))
+    check_bind(host, Settings(bootstrap_key=BOOTSTRAP))
+    check_bind(host, Settings(key_pepper=PEPPER))
     if open_:
-        security.check_bind(host, Settings())
+        check_bind(host, Settings())
     else:
         with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
-            security.check_bind(host, Settings())
+            check_bind(host, Settings())
 
 
 @pytest.mark.parametrize(

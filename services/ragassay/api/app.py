@@ -36,7 +36,7 @@ from ragassay.api import (
 from ragassay.api.analyses import NewComparison
 from ragassay.api.keys import NewKey
 from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
-from ragassay.api.security import Guard, asks_for_key
+from ragassay.api.security import Guard
 from ragassay.api.submission import JobRequest
 from ragassay.api.webhooks import NewWebhook
 from ragassay.config.schedules import NewSchedule, ScheduleChange
@@ -44,6 +44,7 @@ from ragassay.core.models import Sample
 from ragassay.core.settings import Settings
 from ragassay.judges.prompt import read_prompt
 from ragassay.live.models import DatasetAddition, NewStream
+from ragassay.service.access import asks_for_key
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragassay import observability
 from ragassay.api.problems import Refused, respond
-from ragassay.api.security import is_loopback
+from ragassay.core.addresses import is_loopback
 from ragassay.service.connection import unavailable
 
 if TYPE_CHECKING:

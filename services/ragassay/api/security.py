@@ -16,10 +16,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 
 from ragassay import observability
 from ragassay.api.problems import Refused
-from ragassay.core.errors import BadSettings, RateLimited
+from ragassay.core.errors import RateLimited
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
-from ragassay.service.access import Access, ApiKey, Requester, secret_setting
+from ragassay.service.access import Access, ApiKey, Requester, asks_for_key, bootstrap_key
 
 if TYPE_CHECKING:
     from ragassay.service.jobs import Jobs
@@ -28,34 +28,6 @@ PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
 MOST_ADDRESSES = 10_000
 _bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
-
-
-def bootstrap_key(settings: Settings) -> str | None:
-    """The operator's key, good for all projects, or None; raises BadSettings for one that is no good."""
-    return secret_setting(settings.bootstrap_key, "RAGASSAY_BOOTSTRAP_KEY")
-
-
-def asks_for_key(settings: Settings) -> bool:
-    """Do the settings alone say that nobody may ask without a key? Raises BadSettings for secrets that are no good."""
-    pepper = secret_setting(settings.key_pepper, "RAGASSAY_KEY_PEPPER")
-    return bootstrap_key(settings) is not None or pepper is not None
-
-
-def check_bind(host: str, settings: Settings) -> None:
-    """Raise BadSettings where others could reach a server that asks for no key."""
-    if not asks_for_key(settings) and not is_loopback(host):
-        raise BadSettings(
-            f"without a key the server listens on loopback only, not on {host!r}",
-            hint="set RAGASSAY_KEY_PEPPER and make keys, or RAGASSAY_BOOTSTRAP_KEY; or leave --host out",
-        )
-
-
-def is_loopback(host: str) -> bool:
-    """Is this the name or address of this machine as only itself can reach it?"""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 class Guard:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.security import asks_for_key
 from ragassay.config import GatedConfig, ProjectConfig, check_rules
 from ragassay.config.model import section_of
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
@@ -24,6 +23,7 @@ from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.panel import check_judges
 from ragassay.judges.prompt import read_prompt
+from ragassay.service.access import asks_for_key
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis_datasets import RedisDatasets

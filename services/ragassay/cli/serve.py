@@ -63,9 +63,9 @@ def serve(
 
 
 def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
-    from ragassay.api.security import check_bind
     from ragassay.core.settings import Settings
     from ragassay.observability import log_line
+    from ragassay.service.access import check_bind
     from ragassay.service.local_up import Up
 
     settings = Settings()
@@ -87,10 +87,10 @@ def _serve_all(host: str, port: int, workers: int, data: Path | None) -> None:
 def _serve_api(host: str, port: int, fd: int | None) -> None:
     from ragassay import observability
     from ragassay.api.app import create_app
-    from ragassay.api.security import check_bind
     from ragassay.api.server import server
     from ragassay.core.settings import Settings
     from ragassay.service import wiring
+    from ragassay.service.access import check_bind
     from ragassay.service.health import log_redis
 
     settings = Settings()

@@ -1,5 +1,6 @@
 """What may stand for an address: of a provider, a system, a service."""
 
+import ipaddress
 from urllib.parse import urlsplit
 
 
@@ -23,3 +24,11 @@ def check_bare_address(address: str) -> str:
 def is_url(value: object) -> bool:
     """Is it the address of an endpoint, rather than a path?"""
     return isinstance(value, str) and value.lower().startswith(("http://", "https://"))
+
+
+def is_loopback(host: str) -> bool:
+    """Is this the name or address of this machine as only itself can reach it?"""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

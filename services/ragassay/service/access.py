@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from ragassay.core.addresses import is_loopback
 from ragassay.core.errors import BadSettings, Conflict, NotFound, RateLimited, Unavailable
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import DEFAULT_PROJECT, PROJECT
@@ -178,3 +179,23 @@ class Access:
 
 def _name(key: str) -> str:
     return f"ra:key:{key}"
+
+
+def bootstrap_key(settings: Settings) -> str | None:
+    """The operator's key, good for all projects, or None; raises BadSettings for one that is no good."""
+    return secret_setting(settings.bootstrap_key, "RAGASSAY_BOOTSTRAP_KEY")
+
+
+def asks_for_key(settings: Settings) -> bool:
+    """Do the settings alone say that nobody may ask without a key? Raises BadSettings for secrets that are no good."""
+    pepper = secret_setting(settings.key_pepper, "RAGASSAY_KEY_PEPPER")
+    return bootstrap_key(settings) is not None or pepper is not None
+
+
+def check_bind(host: str, settings: Settings) -> None:
+    """Raise BadSettings where others could reach a server that asks for no key."""
+    if not asks_for_key(settings) and not is_loopback(host):
+        raise BadSettings(
+            f"without a key the server listens on loopback only, not on {host!r}",
+            hint="set RAGASSAY_KEY_PEPPER and make keys, or RAGASSAY_BOOTSTRAP_KEY; or leave --host out",
+        )
