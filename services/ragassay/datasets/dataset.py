@@ -6,8 +6,8 @@ import hashlib
 import heapq
 import re
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,22 +70,12 @@ def plain_text(query: str) -> str:
 def digest_of_dataset(samples: Iterable[Sample]) -> str:
     """SHA-256 in hex over questions, truths and labels: the same for whatever ids, order and answers come with them.
 
-    One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too, in parts
-    of 16 MiB, which lie in files.
+    One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too.
     """
-    parts, part, size = list[Iterable[bytes]](), list[bytes](), 0
-    with ExitStack() as files:
-        for sample in samples:
-            line = _line(sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION))
-            part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
-            size += len(line)
-            if size > _MOST_SORTED:
-                file = files.enter_context(tempfile.TemporaryFile())
-                file.writelines(sorted(part))
-                file.seek(0)
-                parts.append(file)
-                part, size = [], 0
-        return _digest(heapq.merge(*parts, sorted(part)))
+    digest = DatasetDigest()
+    for _ in digest.adding(samples):
+        pass
+    return digest.hex()
 
 
 def digest_of_samples(samples: Iterable[Sample]) -> str:
@@ -122,3 +112,31 @@ def _digest(lines: Iterable[bytes]) -> str:
     for line in lines:
         total.update(line)
     return total.hexdigest()
+
+
+class DatasetDigest:
+    """The digest of samples as they go by (``digest_of_dataset``); many lines are sorted in parts, in files."""
+
+    def __init__(self) -> None:
+        self._parts: list[Iterable[bytes]] = []
+        self._part: list[bytes] = []
+        self._size = 0
+
+    def adding(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """The samples, each counted in."""
+        for sample in samples:
+            line = _line(sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION))
+            self._part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
+            self._size += len(line)
+            if self._size > _MOST_SORTED:
+                file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this object goes
+                weakref.finalize(self, file.close)
+                file.writelines(sorted(self._part))
+                file.seek(0)
+                self._parts.append(file)
+                self._part, self._size = [], 0
+            yield sample
+
+    def hex(self) -> str:
+        """The digest of all samples so far."""
+        return _digest(heapq.merge(*self._parts, sorted(self._part)))

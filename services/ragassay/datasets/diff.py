@@ -47,8 +47,7 @@ def difference(a: Iterable[Sample], b: Iterable[Sample], *, names: tuple[str, st
     before = {key: _digest(sample) for key, sample in _keyed(a)}
     now = {key: _digest(sample) for key, sample in _keyed(b)}
     differ = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    old = {key: sample for key, sample in _keyed(a) if key in differ}
-    new = {key: sample for key, sample in _keyed(b) if key in differ}
+    old, new = ({key: one for key, one in _keyed(rows) if key in differ} if differ else {} for rows in (a, b))
     return DatasetDifference(
         a=names[0],
         b=names[1],

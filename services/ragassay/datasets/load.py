@@ -23,7 +23,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.cells import plain
 from ragassay.datasets.columns import ColumnMapping, Wanted, decide_columns
-from ragassay.datasets.dataset import Dataset, Responses, digest_of_dataset, plain_text, set_aside_samples
+from ragassay.datasets.dataset import Dataset, DatasetDigest, Responses, plain_text, set_aside_samples
 from ragassay.datasets.readers import open_source
 from ragassay.datasets.rows import Duplicates, RowBuilder
 from ragassay.datasets.source import NumberedRow, Source, ValueProblem
@@ -61,12 +61,13 @@ def load(
     with _loading(data, duplicates):
         parts = list(dict.fromkeys(map(Path, data))) if are_files(data) else [data]
         sources = [open_source(part, format, max_problems) for part in parts]
-        samples = set_aside_samples(chain.from_iterable(map(loader.samples, sources)))
+        digest = DatasetDigest()
+        samples = set_aside_samples(digest.adding(chain.from_iterable(map(loader.samples, sources))))
     return Dataset(
         name=sources[0].name or sources[0].path.stem,
         path=sources[0].path,
         samples=samples,
-        digest=digest_of_dataset(samples),
+        digest=digest.hex(),
         mapped=loader.mapped,
         kept=tuple(loader.kept),
         description=next((source.description for source in sources if source.description), None),
