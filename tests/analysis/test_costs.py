@@ -56,6 +56,14 @@ COSTS, RIGHT = [0.01, 0.01, 0.02, 0.02, 0.01, 0.01, 0.02, 0.02], [1, 1, 1, 0, 1,
 OTHER_COSTS, OTHER_RIGHT = [0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.02], [1, 0, 1, 0, 1, 0, 1, 0]
 
 
+def test_only_reports_of_the_days_that_are_asked_for_count_as_read(monkeypatch):
+    monkeypatch.setattr("ragassay.analysis.costs.MAX_REPORTS", 1)
+    nights = [night(answers(COSTS, RIGHT), day) for day in ("2026-11-20", "2026-11-02", "2026-11-01")]
+    since = costs(*nights, since="2026-11-10")
+    assert (since.reports, since.left_out, since.warnings) == (1, {"outside the time asked for": 2}, ())
+    assert "only the newest 1 reports were read" in costs(*nights).warnings[0]
+
+
 # --- one report ---
 
 

@@ -36,6 +36,11 @@ def test_a_maximum_is_met_at_the_threshold_and_missed_above_it():
     assert check_gate(report, {"metric": "latency_ms.total", "max": 23100}).value == 23100
 
 
+def test_nothing_above_a_maximum_of_0_passes():
+    report = make_report([row(n, cost=1e-10, mrr=1.0) for n in range(1, 4)])
+    assert not check_gate(report, {"metric": "cost_usd", "max": 0}).passed
+
+
 NOTHING_SCORED = {
     "every score failed": mrr_report([None] * 10),
     "the metric was not asked for": make_report(rows([1.0] * 10, metric="map")),

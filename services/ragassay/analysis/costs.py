@@ -164,10 +164,12 @@ def cost_report(runs: Iterable[Entry], query: CostQuery, now: datetime | None = 
     records, left_out, unreadable = list[CostRecord](), Counter[str](), list[str]()
     warnings, read = list[str](), 0
     for entry in runs:
-        if read == MAX_REPORTS:
+        record, reason = None, _not_asked_for(entry, query)
+        if reason is None and read == MAX_REPORTS:
             warnings.append(f"only the newest {MAX_REPORTS:,} reports were read: ask for fewer days (since, until)")
             break
-        record, reason = _read(entry, query)
+        if reason is None:
+            record, reason = _read(entry, query)
         read += record is not None
         if reason == UNREADABLE:
             unreadable.append(entry.id)
@@ -211,15 +213,17 @@ def cost_report(runs: Iterable[Entry], query: CostQuery, now: datetime | None = 
     )
 
 
+def _not_asked_for(entry: Entry, query: CostQuery) -> str | None:
+    """Why a run does not count, whatever its report says; None if the report is to be read."""
+    if entry.run is not None:
+        start, end = query.span
+        if not start <= datetime.fromisoformat(entry.run.record.created_at) < end:
+            return OUTSIDE
+    return entry.status if entry.status in ("failed", "not finished") else None
+
+
 def _read(entry: Entry, query: CostQuery) -> tuple[CostRecord | None, str | None]:
     """What a run says of costs, if its report is read, and why it does not count, if it does not."""
-    if (
-        entry.run is not None
-        and not query.span[0] <= datetime.fromisoformat(entry.run.record.created_at) < query.span[1]
-    ):
-        return None, OUTSIDE
-    if entry.status in ("failed", "not finished"):
-        return None, entry.status
     try:
         record = entry.run.costs() if entry.run else None
     except (AssayError, OSError, ValidationError):

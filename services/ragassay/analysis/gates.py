@@ -529,4 +529,4 @@ class _Case:
 
 def _within(value: float, limit: float) -> bool:
     """Is it at most the limit, but for rounding?"""
-    return value <= limit or math.isclose(value, limit, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return value <= limit or math.isclose(value, limit, rel_tol=ROUNDING, abs_tol=ROUNDING if limit else 1e-12)
