@@ -10,7 +10,7 @@ from handmade_reports import make_report, row
 from loopback import LoopbackServer, Quiet
 from ragassay.core.errors import MissingExtra, Unavailable
 from ragassay.integrations import mlflow, opentelemetry, tracking, wandb
-from ragassay.integrations.mlflow import legal
+from ragassay.integrations.mlflow import legal, named
 
 
 def test_figures_are_those_that_have_a_value_by_the_names_of_gates():
@@ -28,6 +28,7 @@ def test_names_that_mlflow_refuses_are_replaced():
         "latency_ms.p95",
         "own_b_",
     ]
+    assert named({"own(b)": 0.1, "own[b]": 0.2}) == {"own_b_": 0.1, "own_b__": 0.2}, "no figure takes another's place"
 
 
 @pytest.mark.parametrize(("tracker", "extra"), [(mlflow, "mlflow"), (wandb, "wandb")])

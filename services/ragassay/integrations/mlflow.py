@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -34,12 +35,23 @@ def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str
         for name in report.systems:
             alone = len(report.systems) == 1
             with nullcontext() if alone else mlflow.start_run(run_name=name, nested=True):
-                mlflow.log_metrics({legal(figure): value for figure, value in figures(report, name).items()})
+                mlflow.log_metrics(named(figures(report, name)))
                 mlflow.set_tag("ragassay.run", report.run.id)
                 mlflow.log_params(sources(report, name))
                 mlflow.log_table(columns(report, name), "ragassay/rows.json")
                 ids.append(mlflow.active_run().info.run_id)
     return ids
+
+
+def named(values: Mapping[str, float]) -> dict[str, float]:
+    """Figures by names that MLflow accepts; one whose name another has by then gets a further ``_``."""
+    by_name: dict[str, float] = {}
+    for figure, value in values.items():
+        name = legal(figure)
+        while name in by_name:
+            name += "_"
+        by_name[name] = value
+    return by_name
 
 
 def legal(name: str) -> str:
