@@ -25,6 +25,7 @@ from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, most_values, slice_value
+from ragassay.metrics.accuracy import NUMBER
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric
 
@@ -36,7 +37,7 @@ LARGEST = 10.0**15
 MAX_REASONS, MAX_WORST = 2, 5
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-_SHORT = re.compile(r"(>=|<=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE)
+_SHORT = re.compile(rf"(>=|<=)\s*({NUMBER})", re.IGNORECASE)
 _SLICE = re.compile(r"(category|difficulty|conversation_id|metadata\.[^=]+)(=.*)?", re.DOTALL)
 
 

@@ -20,7 +20,8 @@ from ragassay.metrics.metric import Metric, metric, parse
 OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 CAUSES: tuple[MissingCause, ...] = ("failed", "no_input", "undefined")  # the worst first
 _CONDITION = re.compile(r"([^\s<>=!(]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"  # and no inf, nan or 1_000, as float() takes them
+_NUMBER = re.compile(NUMBER, re.IGNORECASE)
 
 
 class Condition(NamedTuple):

@@ -204,7 +204,9 @@ def _answered(label: HumanLabel) -> str:
 
 def _beside(row: Result, label: HumanLabel) -> tuple[str, str]:
     """What the judge says of a labelled row, and the tone of it: good where both say yes or both no."""
-    value = row.scores[label.metric].value or 0.0
+    value = row.scores[label.metric].value
+    if value is None:
+        return "The judge gave no score", "none"
     chance = row.verdict.probability.get(label.metric) if row.verdict else None
     said = f"The judge: {number(value)}"
     said += "" if chance is None else f", with a chance of {number(chance)} that people say yes"
