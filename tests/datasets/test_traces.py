@@ -189,6 +189,16 @@ def test_load_attributes_of_any_shape_are_no_error(write):
     assert (sample.query, sample.answer, sample.contexts) == (ASKED, None, None)
 
 
+@pytest.mark.parametrize(("began", "ended"), [("5000000", "0"), ("0", "5000000")])
+def test_load_a_span_whose_time_is_unset_has_no_latency(write, began, ended):
+    texts = {"input.value": ASKED, "output.value": "At 02:00 UTC."}
+    attributes = [{"key": name, "value": {"stringValue": text}} for name, text in texts.items()]
+    ids = {"traceId": "t", "spanId": "a", "attributes": attributes}
+    spans = [{**ids, "startTimeUnixNano": began, "endTimeUnixNano": ended}]
+    (sample,) = load(write("t.jsonl", lines_of([{"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}]))).samples
+    assert sample.response.latency_ms is None
+
+
 def test_load_several_retrievals_are_one_list_and_the_last_model_call_answers(write):
     def call(name, at, text):
         reply = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": text}

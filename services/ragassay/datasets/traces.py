@@ -209,7 +209,7 @@ def make_span(
     error: str | None,
     name: object,
 ) -> TraceSpan | None:
-    """The span with these ids (trace, own, parent) and times (ms since 1970); None without a trace id or one of its own."""
+    """The span with these ids (trace, own, parent) and times (ms since 1970, 0 if unset); None without a trace id or its own."""
     trace, own, parent = (str(each).removeprefix("0x") if each else None for each in ids)
     if not trace or not own:
         return None
@@ -217,7 +217,7 @@ def make_span(
     for key, value in attributes.items():
         _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
     kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
-    began_ms, ended_ms = (time if time is not None and 0 <= time < _YEAR_10000_MS else None for time in times)
+    began_ms, ended_ms = (time if time is not None and 0 < time < _YEAR_10000_MS else None for time in times)
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
     return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error, str(name or ""))
 

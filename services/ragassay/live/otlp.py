@@ -263,10 +263,7 @@ def _span(span: Any) -> TraceSpan | None:
     return make_span(
         (span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()),
         {one.key: _any_value(one.value) for one in span.attributes},
-        (
-            span.start_time_unix_nano / 1e6 if span.start_time_unix_nano else None,
-            span.end_time_unix_nano / 1e6 if span.end_time_unix_nano else None,
-        ),
+        (span.start_time_unix_nano / 1e6, span.end_time_unix_nano / 1e6),
         (span.status.message or FAILED_SPAN) if failed else None,
         span.name,
     )
