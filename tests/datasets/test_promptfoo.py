@@ -40,3 +40,13 @@ def test_evaluate_promptfoo_results_has_a_system_for_each_provider(write):
     prompts = document(result(0, "p", "At 02:00 UTC."), result(0, "p", "No.", promptIdx=1))
     two = ragassay.evaluate(write("results.json", prompts), metrics=["exact_match"])
     assert list(two.systems) == ["p-prompt1", "p-prompt2"]
+
+
+def test_load_promptfoo_results_without_numbers_has_a_row_for_each_test(write):
+    results = [result(n, "p", "At 02:00 UTC.", testIdx=None, promptIdx=n or None) for n in range(2)]
+    for n, one in enumerate(results):
+        one["vars"] = {"context": 300 * "Backups start at 02:00 UTC. ", "query": f"When? ({n})"}
+    assert [sample.query for sample in ragassay.load(write("results.json", document(*results)))] == [
+        "When? (0)",
+        "When? (1)",
+    ]

@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from ragassay.core.protocols import digest
+
 _TRUTH_VARS = ("reference", "ground_truth", "expected", "expected_output", "expected_answer", "truth", "answer")
 _TRUTH_ASSERTIONS = ("factuality", "model-graded-factuality", "context-recall", "similar", "equals")
 _CONTEXT_VARS = ("context", "contexts", "retrieved_contexts", "documents")
@@ -46,9 +48,8 @@ def responses_in(results: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[st
         provider = one["provider"]
         name = str((provider.get("label") or provider.get("id")) if isinstance(provider, Mapping) else provider)
         name = _NOT_A_NAME.sub("-", name).strip("-.")[:50] or "provider"
-        systems.setdefault(f"{name}-prompt{one.get('promptIdx', 0) + 1}" if several else name, []).append(
-            _response(one)
-        )
+        system = f"{name}-prompt{(one.get('promptIdx') or 0) + 1}" if several else name
+        systems.setdefault(system, []).append(_response(one))
     return systems
 
 
@@ -65,9 +66,9 @@ def systems_of(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _test(result: Mapping[str, Any]) -> str:
-    """The id of a test: its number, or its variables if results have no numbers."""
+    """The id of a test: its number, or the beginning of its variables' digest if results have no numbers."""
     number = result.get("testIdx")
-    return f"test-{number}" if isinstance(number, int) else orjson.dumps(result["vars"]).decode()[:200]
+    return f"test-{number if isinstance(number, int) else digest(result['vars'])[:12]}"
 
 
 def _question(result: Mapping[str, Any]) -> dict[str, Any]:
