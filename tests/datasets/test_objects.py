@@ -68,8 +68,9 @@ def test_load_takes_samples_as_they_are_whatever_their_metadata_is_called():
 
 def test_load_numbers_of_other_types_are_numbers():
     row = {"query": "?", "answer": "!", "latency_ms": np.float32(0.5), "cost_usd": Decimal("0.25"), "n": np.int64(7)}
-    (sample,) = load([row]).samples
+    (sample,) = load([{**row, "input_tokens": Decimal("NaN")}]).samples
     assert (sample.response.latency_ms, sample.response.cost_usd, sample.metadata) == (0.5, 0.25, {"n": 7})
+    assert sample.response.input_tokens is None
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?"}, "text"], BadData, "data: row 2: should be a dict or a Sample, is 'text'"),
         ([{"query": "?"}, {"query": np.nan, "answer": "!"}], BadData, "data: row 2: query: is missing"),
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
+        ([{"query": "?", "cost_usd": Decimal("Infinity")}], BadData, "data: row 1: cost_usd: should be"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
         (pd.DataFrame, BadInput, "data: a value of type type is no table of rows"),
         (None, BadInput, "data: null is no table of rows; give a list of dicts or Samples, a pandas"),

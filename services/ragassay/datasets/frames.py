@@ -91,7 +91,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return int(value) if value.is_finite() and value == value.to_integral_value() else to_json(float(value))
     if isinstance(value, bytes):
         try:
             return value.decode()
