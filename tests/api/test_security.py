@@ -50,6 +50,7 @@ def test_without_a_key_a_web_page_can_not_reach_it_by_another_name(served, host)
         ({"Sec-Fetch-Site": "same-site"}, True),
         ({"Origin": "https://evil.example"}, True),
         ({"Origin": "null"}, True),
+        ({"Origin": "http://["}, True),
         ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, False),
         ({"Sec-Fetch-Site": "none"}, False),
         ({"Origin": "OWN"}, False),

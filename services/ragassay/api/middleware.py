@@ -7,7 +7,6 @@ import re
 import time
 import uuid
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from fastapi import Response
 from starlette.datastructures import Headers, MutableHeaders
@@ -142,7 +141,7 @@ def _is_same_site(headers: Headers) -> bool:
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site in ("same-origin", "none")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 def _unexpected(error: Exception, request: str) -> Response:
