@@ -73,6 +73,9 @@ def test_span_files_name_the_line_that_is_no_json_or_breaks_off(tmp_path):
     file.write_text("".join([*lines[:3], "no json\n"]))
     with pytest.raises(BadData, match=r"a\.jsonl:4: is not JSON"):
         files.complete(silent_rounds=3)
+    file.write_text(lines[0] + 100_000 * "[" + "\n")
+    with pytest.raises(BadData, match=r"a\.jsonl:2: is not JSON"):
+        SpanFiles(file, []).complete()
     file.write_text(lines[0] + lines[1][:-50])
     with pytest.raises(BadData, match=f"is no JSON from byte {len(lines[0]):,} on"):
         SpanFiles(file, []).complete()

@@ -112,7 +112,7 @@ def _of_json(path: Path, content: bytes, offset: int) -> tuple[int, _Spans]:
     """How many bytes are whole JSON documents, a single one or one a line, and their spans."""
     try:
         used, documents = len(content), [json.loads(content)]
-    except ValueError:
+    except (ValueError, RecursionError):
         used, documents = _lines(path, content, offset)
     listed = (document if isinstance(document, list) else [document] for document in documents)
     return used, [span for each in listed for document in each for span in _of_document(document)]
@@ -124,10 +124,10 @@ def _lines(path: Path, content: bytes, offset: int) -> tuple[int, list[Any]]:
     for number, line in enumerate(content[:used].splitlines(), 1):
         try:
             documents += [json.loads(line)] if line.strip() else []
-        except ValueError:
+        except (ValueError, RecursionError):
             number += path.read_bytes()[:offset].count(b"\n")
             raise BadData([f"{path}:{number}: is not JSON"], hint="write one OTLP document a line") from None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         documents += [json.loads(content[used:])] if content[used:].strip() else []
         used = len(content)
     return used, documents
