@@ -215,6 +215,7 @@ def test_retrieval_means_are_over_judged_queries_and_everything_left_out_is_coun
     [
         ({"q": {"a": 1}}, {"q": {"a": math.nan}}, None, BadInput, "scores of query 'q': document 'a' has nan"),
         ({"q": {"a": math.inf}}, {}, None, BadInput, "grades of query 'q': document 'a' has inf"),
+        ({"q": {"a": 5000}}, {}, None, BadInput, "document 'a' has 5000, which is no number from -1000 to 1000"),
         ({"q": {"a": 1}}, {"q": ["a", "a"]}, None, BadInput, "run of query 'q': .* names each document once"),
         ({"q": {"a": 1}}, {"q": "ab"}, None, BadInput, "run of query 'q': should be a list"),
         ({"q": "ab"}, {}, None, BadInput, "qrels of query 'q': should be {document: grade}, or a list or set"),

@@ -10,8 +10,9 @@ from itertools import islice
 
 import numpy as np
 
-import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics, without pydantic
+import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics: finding one imports no others
 from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate
+from ragassay.core.models import LARGEST_GRADE
 from ragassay.datasets.trec import Retrieved
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.ranked import Array, Ranked
@@ -54,7 +55,7 @@ def retrieval(
     metrics: such as ["ndcg@10", "mrr"]; default: ndcg@10, map, mrr, precision@10 and recall@10. A document is relevant
     when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is.
     Raises UnknownName or BadSettings for a metric that is not one of ids and grades, NothingToEvaluate without
-    judgments, and BadInput for a score or grade that is not a finite number and for a document that a list holds twice.
+    judgments, and BadInput for a score that is not a finite number, a grade beyond 1,000, and for a document that a list holds twice.
     """
     names = [metrics] if isinstance(metrics, str) else DEFAULTS if metrics is None else metrics
     graded = {query: _grades(query, judged) for query, judged in qrels.items()}
@@ -66,7 +67,7 @@ def retrieval(
     left = iter(graded)
     while block := list(islice(left, BLOCK)):
         for query in block:
-            _numbers(graded[query], f"grades of query {query!r}")
+            _numbers(graded[query], f"grades of query {query!r}", LARGEST_GRADE)
         batch = Ranked.build(
             [_order(query, run.get(query, ())) for query in block],
             [graded[query] for query in block],
@@ -147,14 +148,16 @@ def _order(query: str, ranking: Mapping[str, float] | Sequence[str]) -> Sequence
     return ranking
 
 
-def _numbers(of_documents: Mapping[str, float], where: str) -> Array:
+def _numbers(of_documents: Mapping[str, float], where: str, largest: float = math.inf) -> Array:
+    """The numbers of documents; raises BadInput for one that is not finite, or beyond the ``largest``."""
     try:
         numbers = np.array(array("d", of_documents.values()))
     except TypeError:
         numbers = np.array([n if isinstance(n, int | float) else math.nan for n in of_documents.values()])
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        document = list(of_documents)[int(finite.argmin())]
-        what = f"document {document!r} has {of_documents[document]!r}, which is no finite number"
+    fits = np.isfinite(numbers) & (np.abs(numbers) <= largest)
+    if not fits.all():
+        document = list(of_documents)[int(fits.argmin())]
+        number = "finite number" if largest == math.inf else f"number from -{largest:g} to {largest:g}"
+        what = f"document {document!r} has {of_documents[document]!r}, which is no {number}"
         raise BadInput(what, where=where)
     return numbers
