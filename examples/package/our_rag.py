@@ -8,7 +8,7 @@ from ragassay.core.models import Rating
 from ragassay.reporting.document import Table
 
 
-@metric(better="higher", needs="answer", share=True)
+@metric(better="higher", needs="answer", binary=True)
 def answered(sample: Sample) -> bool:
     """1 where there is an answer at all."""
     return bool(sample.answer.strip())

@@ -112,7 +112,7 @@ def evaluated(case, **options):
             )
         )
     parameters = {"k": "@10", "p": "@0.8", None: ""}
-    names = [f"{m.family}{parameters[m.takes]}" for m in METRICS if m.kind != "quality"]
+    names = [f"{m.family}{parameters[m.param]}" for m in METRICS if m.kind != "quality"]
     names += ["correctness", "accurate", "exact_match"]
     results = results_of(samples, *names, accurate="correctness >= 0.5", **options)
     return make_report({"default": results}, max_grade=1000, statistics={"confidence": 0.9999})

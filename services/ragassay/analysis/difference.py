@@ -140,7 +140,11 @@ class Contrast:
         changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.own)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
         ends = difference_interval(
-            first, second, level=level, bounds=known.bounds if known else None, binary=known is not None and known.share
+            first,
+            second,
+            level=level,
+            bounds=known.bounds if known else None,
+            binary=known is not None and known.binary,
         )
         found = self._difference(
             metric,

@@ -55,7 +55,8 @@ def retrieval(
     metrics: such as ["ndcg@10", "mrr"]; default: ndcg@10, map, mrr, precision@10 and recall@10. A document is relevant
     when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is.
     Raises UnknownName or BadSettings for a metric that is not one of ids and grades, NothingToEvaluate without
-    judgments, and BadInput for a score that is not a finite number, a grade beyond 1,000, and for a document that a list holds twice.
+    judgments, and BadInput for a score that is not a finite number, a grade beyond 1,000, and a document that a list holds
+    twice.
     """
     names = [metrics] if isinstance(metrics, str) else DEFAULTS if metrics is None else metrics
     graded = {query: _grades(query, judged) for query, judged in qrels.items()}
@@ -94,7 +95,7 @@ def retrieval(
 
 def evaluate_run(retrieved: Retrieved, metrics: Mapping[str, Metric]) -> dict[str, Array]:
     """For each metric its value for each judged query, NaN where it is undefined."""
-    cuts = [int(m.parameter) for m in metrics.values() if m.takes == "k" and m.parameter is not None]
+    cuts = [int(m.argument) for m in metrics.values() if m.param == "k" and m.argument is not None]
     depth = max(cuts) if len(cuts) == len(metrics) else None  # metrics with a cutoff look no further
     widest = max(int(retrieved.lengths.max(initial=1)), 1)
     widest = max(widest if depth is None else min(depth, widest), int(np.diff(retrieved.offsets).max()))
@@ -117,7 +118,7 @@ def mean(values: Array) -> float | None:
 def retrieval_metric(name: str) -> Metric:
     """The metric of that name; raises UnknownName, and BadSettings for one that needs more than ids and grades."""
     metric = parse(name)
-    if metric.sees != "Ranked":
+    if metric.input_type != "Ranked":
         raise BadSettings(
             f"metric {name!r} needs more than ids and grades", hint="evaluate samples instead: ragassay evaluate --help"
         )

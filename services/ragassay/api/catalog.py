@@ -34,7 +34,7 @@ class MetricList(FrozenModel):
 def list_metrics(_: Reader) -> MetricList:
     """The metrics that a job may name, what each needs and what it says."""
     listed = (
-        MetricInfo(name=one.form, kind=one.kind, better=one.better, needs=one.needs, description=one.description)
+        MetricInfo(name=one.signature, kind=one.kind, better=one.better, needs=one.needs, description=one.description)
         for one in METRICS
     )
     return MetricList(metrics=tuple(listed))

@@ -44,10 +44,10 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     import_plugins(plugin)
     if as_json:
         fields = ("kind", "better", "needs", "description")
-        print_json([{"name": one.form, **{field: getattr(one, field) for field in fields}} for one in METRICS])
+        print_json([{"name": one.signature, **{field: getattr(one, field) for field in fields}} for one in METRICS])
         return
     known = sorted(METRICS, key=lambda metric: (_KINDS.index(metric.kind), metric.family))
-    print_fields((one.form, f"{one.description} ({one.kind}, {one.better} is better)") for one in known)
+    print_fields((one.signature, f"{one.description} ({one.kind}, {one.better} is better)") for one in known)
 
 
 @info.command("schema")

@@ -223,7 +223,7 @@ class ScoreColumn:
         mean, sd = fsum(values) / len(values) if len(values) else None, None
         if mean is not None and len(values) > 1:
             sd = sqrt(fsum((values - mean) ** 2) / (len(values) - 1))
-        interval = score_interval(values, level=spec.statistics.confidence, bounds=metric.bounds, share=metric.share)
+        interval = score_interval(values, level=spec.statistics.confidence, bounds=metric.bounds, binary=metric.binary)
         bounds = None
         if len(values) and metric.bounds is not None:
             filled = (averaged(np.where(scored, every, end), of_row) for end in metric.bounds)

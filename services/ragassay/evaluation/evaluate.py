@@ -186,11 +186,11 @@ def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Samp
 
     An answer to what can't be answered is accurate if it refuses, which the judge has to say.
     """
-    judged = [metric for metric in config.order if metric.sees == "Verdict"]
+    judged = [metric for metric in config.order if metric.input_type == "Verdict"]
     return {
         n: with_recent_turns(sample, config.spec.history_tokens)
         for n, sample in enumerate(samples)
-        if any(metric.lacks(sample) is None for metric in judged)
+        if any(metric.missing_input(sample) is None for metric in judged)
         or (config.asks_accuracy and sample.answer is not None and is_answerable(sample) is False)
     }
 

@@ -35,7 +35,7 @@ def fix_first(
 
     def share(column: Floats) -> Estimate:
         values = means(column)
-        interval = score_interval(values, level=level, bounds=_BOUNDS, share=True)
+        interval = score_interval(values, level=level, bounds=_BOUNDS, binary=True)
         return Estimate(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
 
     failed_by: dict[Cause, Floats] = {}

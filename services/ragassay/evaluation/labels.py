@@ -160,7 +160,7 @@ class LabelledRows:
         self.inputs: Inputs = load(rows, {}, name=options.pop("name", None) or path.stem, **options)
         only = columns[0] if len(columns) == 1 and not any(LABEL in row or YES_OR_NO in row for row in given) else None
         self.metric = parse(metric or only or self._usual_metric())
-        if self.metric.sees != "Verdict":
+        if self.metric.input_type != "Verdict":
             raise BadSettings(
                 f"{self.metric.name} is not judged", where="--metric", hint="name one such as faithfulness"
             )

@@ -91,7 +91,7 @@ def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]]) ->
         raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
     lacking = dict.fromkeys(wanted, "")
     for sample in _answered(systems):
-        lacking = {name: why for name in lacking if (why := wanted[name].lacks(sample)) is not None}
+        lacking = {name: why for name in lacking if (why := wanted[name].missing_input(sample)) is not None}
         if not lacking or (spec.metrics is not None and len(lacking) < len(wanted)):
             break
     usable = {name: metric for name, metric in wanted.items() if name not in lacking}

@@ -111,7 +111,7 @@ class WindowRows:
             missing=dict(sorted(missing.items())),
             failed=sum(bool(reason) and reason[0] == "failed" for reason in chosen),
             interval=score_interval(
-                values, level=LEVEL, bounds=bounds_of(name, {}), share=metric is not None and metric.share
+                values, level=LEVEL, bounds=bounds_of(name, {}), binary=metric is not None and metric.binary
             ),
             sd=float(values.std(ddof=1)) if len(values) > 1 else None,
             reason=None if len(values) else "no row was scored",

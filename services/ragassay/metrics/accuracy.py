@@ -93,7 +93,7 @@ class AccuracyRule(NamedTuple):
         return lacking({name: scores.get(name) for name in self.metrics})
 
 
-@metric(better="higher", needs="answer", share=True)
+@metric(better="higher", needs="answer", binary=True)
 def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
     decide = chunk.rule or AccuracyRule.parse(DEFAULTS.accurate).decide

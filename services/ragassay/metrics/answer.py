@@ -37,7 +37,7 @@ def rouge_l(sample: Sample) -> Score:
     return _rouge("rougeL", sample)
 
 
-@metric(better="higher", needs=("answer", "ground_truth"), share=True)
+@metric(better="higher", needs=("answer", "ground_truth"), binary=True)
 def exact_match(sample: Sample) -> Score:
     """1 when answer and ground truth are the same but for case, punctuation, articles and white space (SQuAD)."""
     return _best(sample, lambda answer, truth: float(normalised(answer) == normalised(truth)))

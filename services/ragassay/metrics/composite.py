@@ -54,7 +54,7 @@ def criterion_metric(name: str) -> Metric:
     return Metric(
         family=name,
         function=criterion,
-        sees="Verdict",
+        input_type="Verdict",
         better="higher",
         needs=("answer", "verdict"),
         bounds=UNIT,
@@ -117,7 +117,7 @@ def composite_metric(name: str, definition: Mapping[str, float], find: Callable[
     return Metric(
         family=name,
         function=composite,
-        sees="Chunk",
+        input_type="Chunk",
         kind=kinds.pop() if len(kinds) == 1 else "quality",
         better=next(iter(parts.values())).better,
         bounds=(ends[0], ends[1]) if ends else None,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from ragassay.core.errors import BadSettings, UnknownName, reason_from
 from ragassay.core.plugins import Registry
-from ragassay.metrics.names import SPELLINGS, parameter_value, read_name
+from ragassay.metrics.names import SPELLINGS, argument_value, read_name
 
 if TYPE_CHECKING:
     from ragassay.core.models import Sample
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower"]
 Kind = Literal["retrieval", "quality", "performance", "cost"]
-Seen = Literal["Sample", "Verdict", "Chunk", "Ranked"]
+InputType = Literal["Sample", "Verdict", "Chunk", "Ranked"]
 Input: TypeAlias = tuple[Callable[["Sample"], bool], str]
 """Does a row lack it, and the reason that stands in its score then."""
 Inputs: TypeAlias = dict[str, Input]
@@ -96,21 +96,21 @@ INPUTS = frozenset((*OF_QUERIES, *OF_RESPONSES, "verdict", "embeddings"))
 class Metric:
     """A metric, bound to its parameter if it takes one. ``name`` parses back to the same metric.
 
-    ``sees``: what the function gets, ``needs``: the inputs without which a row has no score, ``share``: are values 0 or
+    ``input_type``: what the function gets, ``needs``: the inputs without which a row has no score, ``binary``: are values 0 or
     1, ``optional``: may the parameter be left out, ``parts``: the metrics that a composite is made of.
     """
 
     family: str
     function: Callable[..., Any] = field(compare=False)
-    sees: Seen = "Sample"
+    input_type: InputType = "Sample"
     kind: Kind = "quality"
     better: Better = "higher"
     needs: tuple[str, ...] = ()
-    takes: Literal["k", "p"] | None = None
-    parameter: float | None = None
+    param: Literal["k", "p"] | None = None
+    argument: float | None = None
     optional: bool = False
     bounds: tuple[float, float] | None = None
-    share: bool = False
+    binary: bool = False
     description: str = ""
     declared: object = None
     parts: tuple[Metric, ...] = ()
@@ -118,19 +118,19 @@ class Metric:
     @property
     def name(self) -> str:
         """Canonical name, such as ``ndcg@10``."""
-        return self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
+        return self.family if self.argument is None else f"{self.family}@{self.argument:g}"
 
     @property
-    def form(self) -> str:
+    def signature(self) -> str:
         """The name with what it takes, as a list of metrics shows it: ``recall@k``, ``mrr[@k]``."""
-        return f"{self.family}{f'[@{self.takes}]' if self.optional else f'@{self.takes}' if self.takes else ''}"
+        return f"{self.family}{f'[@{self.param}]' if self.optional else f'@{self.param}' if self.param else ''}"
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The keywords that the function is called with, after its input."""
-        if self.takes is None or self.parameter is None:
+        if self.param is None or self.argument is None:
             return {}
-        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
+        return {self.param: int(self.argument) if self.param == "k" else self.argument}
 
     @property
     def is_async(self) -> bool:
@@ -145,20 +145,20 @@ class Metric:
     @property
     def uses_judge(self) -> bool:
         """Does it follow from a judge's verdict?"""
-        return self.sees == "Verdict" or self.family == "accurate" or any(part.uses_judge for part in self.parts)
+        return self.input_type == "Verdict" or self.family == "accurate" or any(part.uses_judge for part in self.parts)
 
     def reads(self, family: str) -> bool:
         """Is it that metric, or made of it?"""
         return self.family == family or any(part.reads(family) for part in self.parts)
 
-    def lacks(self, sample: Sample) -> str | None:
+    def missing_input(self, sample: Sample) -> str | None:
         """Why this sample can't be scored for want of input; None when it has all that is needed.
 
         A query that the run lacks counts as nothing retrieved, so metrics that compare with a query's labels score it.
         """
         if self.parts:
-            lacks = ((part.name, part.lacks(sample)) for part in self.parts)
-            return next((f"{name}: {reason}" for name, reason in lacks if reason), None)
+            missing = ((part.name, part.missing_input(sample)) for part in self.parts)
+            return next((f"{name}: {reason}" for name, reason in missing if reason), None)
         labels = [need for need in self.needs if need in OF_QUERIES]
         for label in labels:
             is_absent, reason = OF_QUERIES[label]
@@ -185,7 +185,7 @@ METRICS: Registry[Metric] = Registry(
     "metric", modules=[f"ragassay.metrics.{name}" for name in _OURS], adopt=lambda thing: METRICS.get(name_of(thing))
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
-_WORDS = ("better", "needs", "name", "kind", "bounds", "share", "description")
+_WORDS = ("better", "needs", "name", "kind", "bounds", "binary", "description")
 
 
 def metric(
@@ -195,14 +195,14 @@ def metric(
     name: str | None = None,
     kind: Kind | None = None,
     bounds: tuple[float, float] | None = None,
-    share: bool = False,
+    binary: bool = False,
     description: str | None = None,
 ) -> Callable[[T], T]:
     """Register a function, or a class or object with ``compute``, as a metric: ``@metric(better="higher")``.
 
     ``needs``: inputs without which a row is missing, not zero: those in INPUTS. ``name``:
     that of the function or class; ``description``: its docstring; ``kind``: quality, of graded lists retrieval; unless they
-    are given. ``bounds``: the least and greatest value; without them there are none. ``share``: values are 0 or 1, so
+    are given. ``bounds``: the least and greatest value; without them there are none. ``binary``: values are 0 or 1, so
     that its mean is a share. A parameter ``k`` or ``p`` is read from the name. The function may be async.
     Raises BadSettings and UnknownName for a declaration that can't be meant.
     """
@@ -212,22 +212,22 @@ def metric(
         called: str = name if name is not None else getattr(thing, "__name__", type(thing).__name__)
         try:
             function = _function(thing)
-            sees, takes = _parameters(function)
+            input_type, param = _parameters(function)
             _check(called, better, kind, asked)
-            limits = _bounds(bounds or (UNIT if share else None))
+            limits = _bounds(bounds or (UNIT if binary else None))
         except BadSettings as error:
             raise BadSettings(error.message, where=f"metric {called!r}", hint=error.hint) from None
         declared = Metric(
             family=called,
             function=function,
-            sees=sees,
-            kind=kind or ("retrieval" if sees == "Ranked" else "quality"),
+            input_type=input_type,
+            kind=kind or ("retrieval" if input_type == "Ranked" else "quality"),
             better=better,
             needs=asked,
-            takes=takes.name if takes else None,  # type: ignore[arg-type]  # one of the two
-            optional=takes is not None and takes.default is not takes.empty,
+            param=param.name if param else None,  # type: ignore[arg-type]  # one of the two
+            optional=param is not None and param.default is not param.empty,
             bounds=limits,
-            share=share,
+            binary=binary,
             description=(description or inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "),
             declared=thing,
         )
@@ -270,12 +270,12 @@ def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric
     text = text.strip()
     if text.lower() in own and text.lower() not in METRICS:
         return own[text.lower()]
-    family, parameter = read_name(text, METRICS.__contains__)
+    family, argument = read_name(text, METRICS.__contains__)
     if family not in METRICS:
         raise unknown(text, *own)
     found = METRICS.get(family)
-    value = parameter_value(found.family, found.takes, parameter, text, optional=found.optional)
-    return found if value is None else replace(found, parameter=value)
+    value = argument_value(found.family, found.param, argument, text, optional=found.optional)
+    return found if value is None else replace(found, argument=value)
 
 
 def unknown(text: str, *others: str) -> UnknownName:
@@ -299,23 +299,23 @@ def _function(thing: Any) -> Callable[..., Any]:
     return compute  # type: ignore[no-any-return]
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[Seen, inspect.Parameter | None]:
-    """What a function sees, by the type of its first parameter, and the parameter that is read from the name."""
+def _parameters(function: Callable[..., Any]) -> tuple[InputType, inspect.Parameter | None]:
+    """The input of a function, by the type of its first parameter, and the parameter that is read from the name."""
     first, *more = inspect.signature(function).parameters.values() or (None,)
     if first is None:
-        raise BadSettings("takes no parameter", hint=f"the first is its input: {', '.join(get_args(Seen))}")
+        raise BadSettings("takes no parameter", hint=f"the first is its input: {', '.join(get_args(InputType))}")
     annotation = "Sample" if first.annotation is first.empty else first.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    sees: Any = text.rsplit(".", 1)[-1].strip("\"'")
-    if sees not in get_args(Seen):
-        raise BadSettings(f"the first parameter must be annotated with {', '.join(get_args(Seen))}, not {text}")
-    takes = next((parameter for parameter in more if parameter.name in ("k", "p")), None)
+    input_type: Any = text.rsplit(".", 1)[-1].strip("\"'")
+    if input_type not in get_args(InputType):
+        raise BadSettings(f"the first parameter must be annotated with {', '.join(get_args(InputType))}, not {text}")
+    param = next((parameter for parameter in more if parameter.name in ("k", "p")), None)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     for one in more:
-        if one is not takes and one.default is one.empty and one.kind not in variadic:
+        if one is not param and one.default is one.empty and one.kind not in variadic:
             hint = "the answer, the contexts and the response are the sample's; else give it a default"
             raise BadSettings(f"nothing is passed as {one.name!r}", hint=hint)
-    return sees, takes
+    return input_type, param
 
 
 def _check(name: object, better: object, kind: object, needs: tuple[str, ...]) -> None:

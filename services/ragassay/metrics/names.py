@@ -53,24 +53,24 @@ def read_name(text: str, known: Callable[[str], bool]) -> tuple[str, str]:
     return SPELLINGS.get(key, key).lower(), parameter
 
 
-def parameter_value(family: str, takes: str | None, parameter: str, text: str, *, optional: bool) -> float | None:
+def argument_value(family: str, param: str | None, argument: str, text: str, *, optional: bool) -> float | None:
     """The number of a metric's parameter; ``text`` is what the user wrote. Raises BadSettings for one that can't be."""
-    if takes is None and parameter:
+    if param is None and argument:
         raise BadSettings(f"metric {text!r}: {family} takes no cutoff", hint=f"write {family}")
-    if not parameter:
-        if takes is None or optional:
+    if not argument:
+        if param is None or optional:
             return None
-        hint = f"write, for example, {family}@{'10' if takes == 'k' else '0.8'}"
+        hint = f"write, for example, {family}@{'10' if param == 'k' else '0.8'}"
         raise BadSettings(f"metric {text!r} needs a value after @", hint=hint)
     try:
-        value = float(parameter)
+        value = float(argument)
     except ValueError:
         value = math.nan
-    if takes == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
-        what = f"the cutoff must be a whole number from 1 to {LARGEST_K:,}, not {parameter!r}"
+    if param == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
+        what = f"the cutoff must be a whole number from 1 to {LARGEST_K:,}, not {argument!r}"
         raise BadSettings(f"metric {text!r}: {what}")
-    if takes == "p" and not 0 < value < 1:
-        raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
+    if param == "p" and not 0 < value < 1:
+        raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {argument!r}")
     return value
 
 

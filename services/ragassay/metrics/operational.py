@@ -43,14 +43,14 @@ def cost_usd(sample: Sample) -> Score:
     return Score(value=response.cost_usd)
 
 
-@metric(better="higher", needs=("best_route", "route"), kind="retrieval", share=True)
+@metric(better="higher", needs=("best_route", "route"), kind="retrieval", binary=True)
 def routing_accuracy(sample: Sample) -> Score:
     """1 where the system chose the route that is labelled best. Its mean is the share of such queries."""
     chosen = sample.response.route if sample.response else None
     return Score(value=float(chosen == sample.best_route), details={"chosen": chosen, "best": sample.best_route})
 
 
-@metric(better="higher", needs=("retrieval_needed", "retrieved"), kind="retrieval", share=True)
+@metric(better="higher", needs=("retrieval_needed", "retrieved"), kind="retrieval", binary=True)
 def gate_efficiency(sample: Sample) -> Score:
     """1 where retrieval was rightly skipped. Its mean is the share of all queries for which it was."""
     response = sample.response

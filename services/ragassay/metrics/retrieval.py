@@ -35,7 +35,7 @@ def f1(batch: Ranked, k: int) -> Array:
     return _ratio(2 * batch.hits(k), k + batch.relevant_count)
 
 
-@metric(better="higher", needs="judgments", share=True)
+@metric(better="higher", needs="judgments", binary=True)
 def hit(batch: Ranked, k: int) -> Array:
     """1 where a relevant document is among the first k, else 0."""
     return (batch.hits(k) > 0).astype(np.float64)

@@ -29,15 +29,15 @@ async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: f
     What the metric does wrong (it raises, or returns what is no number within its bounds) costs its own score. Of an
     async metric ``at_once`` rows wait together, each ``timeout_s`` seconds at the most.
     """
-    lacks = [metric.lacks(sample) for sample in chunk.samples]
+    lacks = [metric.missing_input(sample) for sample in chunk.samples]
     complete = [n for n, reason in enumerate(lacks) if reason is None]
     found: dict[int, Score] = {}
     if complete:
         # gains are shared by the retrieval metrics: built for all rows
-        rows = range(len(lacks)) if metric.sees == "Ranked" else complete
+        rows = range(len(lacks)) if metric.input_type == "Ranked" else complete
         part = chunk if len(rows) == len(lacks) else chunk.only(rows)
         call = _Call(metric, at_once, timeout_s)
-        made = await (call.of_batch(part) if metric.sees in ("Chunk", "Ranked") else call.of_rows(part))
+        made = await (call.of_batch(part) if metric.input_type in ("Chunk", "Ranked") else call.of_rows(part))
         found = dict(zip(rows, made, strict=True))
     for n in complete:
         if found[n].missing == "failed" and not metric.is_ours:
@@ -55,7 +55,7 @@ class _Call:
 
     async def of_rows(self, chunk: Chunk) -> list[Score]:
         """Each sample's score, or that of its verdict; rows without a verdict are missing with its reason."""
-        seen: Sequence[Any] = chunk.samples if self._metric.sees == "Sample" else chunk.verdicts
+        seen: Sequence[Any] = chunk.samples if self._metric.input_type == "Sample" else chunk.verdicts
         asked = [one for one in seen if not isinstance(one, Score)]
         # what does not wait is called in order: tasks would only cost time
         values = (
@@ -69,7 +69,7 @@ class _Call:
     async def of_batch(self, chunk: Chunk) -> list[Score]:
         """The scores of a whole chunk, of which the metric returns as many; details are those of its ranked lists."""
         metric, n = self._metric, len(chunk.samples)
-        seen: Any = chunk.ranked if metric.sees == "Ranked" else chunk
+        seen: Any = chunk.ranked if metric.input_type == "Ranked" else chunk
         returned = await self._waiting(seen) if metric.is_async else self._now(seen)
         if isinstance(returned, Score):
             return [returned] * n
@@ -78,7 +78,7 @@ class _Call:
             return [self._failed(f"returned {_described(returned)} for {n} rows")] * n
         if len(values) != n:
             return [self._failed(f"returned {len(values)} values for {n} rows")] * n
-        if metric.sees == "Chunk":
+        if metric.input_type == "Chunk":
             return [self._score(value) for value in values]
         details = chunk.ranked.details(metric.arguments.get("k"))
         defined = (None if value is None or value != value else value for value in values)

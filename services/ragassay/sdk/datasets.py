@@ -97,7 +97,7 @@ class Datasets:
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
         dataset = open_data(self._store, Path(data), format=format, mapping=map, duplicates=duplicates)
-        return describe(dataset, {metric.family: metric.lacks for metric in METRICS}, similar=similar)
+        return describe(dataset, {metric.family: metric.missing_input for metric in METRICS}, similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""

@@ -68,11 +68,11 @@ def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None 
 
 
 def score_interval(
-    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, share: bool = False
+    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
 ) -> Interval:
-    """``mean_interval`` of scores; Wilson's if they are a ``share`` of yes and no."""
+    """``mean_interval`` of scores; Wilson's if they are ``binary``: a yes or no each."""
     (column,) = columns(values)
-    if share and is_binary(column):
+    if binary and is_binary(column):
         return wilson_interval(round(float(column.sum())), len(column), level=level)
     return mean_interval(column, level=level, bounds=bounds)
 
