@@ -89,6 +89,23 @@ def test_load_refuses_what_is_no_conversation(row, what, only):
     assert what in str(caught.value)
 
 
+@pytest.mark.parametrize("read", [load, load_responses])
+@pytest.mark.parametrize("history", ["Hi | Hello", '{"role": "user"}', '["Hi"]'])
+def test_load_and_load_responses_refuse_a_history_that_is_no_list_of_messages(read, history, tmp_path):
+    rows = {"a.csv": f'query,answer,history\nq,a,"{history.replace(chr(34), chr(34) * 2)}"\n'}
+    rows["a.json"] = json.dumps([{"query": "q", "answer": "a", "history": history}])
+    for name, text in rows.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BadData, match=rf"{name}\S* .*history: should be a list"):
+            read(tmp_path / name)
+
+
+def test_load_responses_finds_the_answer_at_the_end_of_a_history_in_a_csv_cell(tmp_path):
+    cell = json.dumps([*BEFORE, ASKED, ANSWERED]).replace('"', '""')
+    (tmp_path / "a.csv").write_text(f'query_id,history,latency_ms\na,"{cell}",5\n')
+    assert load_responses(tmp_path / "a.csv").by_id["a"].answer == "USD 6."
+
+
 def test_a_dataset_of_conversations_differs_by_its_history_and_joins_responses(write):
     rows = [{"query_id": "a", "query": "And Plus?", "history": BEFORE}]
     dataset, alone = load(write("a.json", rows)), load(write("b.json", [{"query_id": "a", "query": "And Plus?"}]))
