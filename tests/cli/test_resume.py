@@ -110,6 +110,24 @@ def test_resume_asks_the_address_of_the_run_and_only_the_owner_reads_what_is_kep
     assert [path for path in files if path.stat().st_mode & 0o077] == []
 
 
+def test_a_disk_too_full_for_a_file_names_the_resume_that_writes_it_of_the_finished_run(
+    cli, data, tmp_path, monkeypatch
+):
+    def full(path, *_, **__):
+        raise DiskFull("no room", where=str(path), hint="make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ragassay.reporting.exporters.write_whole", full)
+        code, _, err = cli("evaluate", data, "--metrics", "mrr", "-o", tmp_path / "r.json")
+    run = FolderStore(tmp_path / "home").open("last").record.id
+    resume = f"ragassay evaluate --resume {run}"
+    said = f"error: {tmp_path}/r.json: no room; the results are kept; make room, then: {resume} -o FILE\n"
+    assert (code, err) == (74, said)
+    code, _, err = cli(*resume.split()[1:], "-o", tmp_path / "r.json")
+    assert (code, err) == (0, f"{run} was finished; nothing is left to do\n")
+    assert (tmp_path / "r.json").exists()
+
+
 def test_resume_last_does_not_take_the_run_before_one_that_was_killed_at_its_start(cli, data, tmp_path):
     assert cli("evaluate", data, "--metrics", "mrr")[0] == 0
     judge = ("--metrics", "faithfulness", "--judge", "gpt-4o-mini")

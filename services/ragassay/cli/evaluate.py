@@ -13,10 +13,12 @@ from typer import Argument, Option
 
 from ragassay.cli.options import AsJson, AtServer, Config, configured, import_plugins, overrides, takes_options, used
 from ragassay.cli.terminal import Terminal, print_json, refuse_unscored, show_report, warnings_shown, write
-from ragassay.core.errors import BadSettings
+from ragassay.core.errors import BadSettings, DiskFull
 
 if TYPE_CHECKING:
     from ragassay.evaluation.runtime import Runtime
+    from ragassay.reporting.objects import Report
+    from ragassay.sdk.benchmark import Benchmark
     from ragassay.sdk.evaluation import Begun
 
 _ON_RESUME = ("plugins", "output", "budget_usd", "settings")  # options that a resumed run takes
@@ -64,6 +66,8 @@ def evaluate(
         import_plugins(options["plugins"])
         begun = resumed(Settings(), resume)
         check_outputs(outputs, several=begun.benchmark is not None)
+        if not any(run.pending() or not run.report_file.exists() for run in begun.runs.values()):
+            typer.echo(f"{begun.id} was finished; nothing is left to do", err=True)
         _complete(runtime_for(), begun, reporter, outputs, as_json=as_json, **limits)
     elif server is not None:
         from ragassay.cli.jobs import evaluate_at
@@ -92,11 +96,22 @@ def _complete(
     runtime: Runtime, begun: Begun, reporter: Terminal, outputs: list[Path], *, as_json: bool, **limits: Any
 ) -> None:
     """Evaluate what is left of the runs, print the result, and write it to files."""
-    from ragassay.sdk.benchmark import Benchmark
     from ragassay.sdk.evaluation import completed
     from ragassay.sdk.loop import finished
+    from ragassay.sdk.progress import resume_command
 
     result = finished(partial(completed, runtime, begun, reporter, **limits))
+    try:
+        _show(result, begun, outputs, as_json=as_json)
+    except DiskFull as full:
+        full.hint = f"the results are kept; make room, then: {resume_command(begun.id)} -o FILE"
+        raise
+
+
+def _show(result: Report | Benchmark, begun: Begun, outputs: list[Path], *, as_json: bool) -> None:
+    """Write the files and print the result, and fail if too much could not be scored."""
+    from ragassay.sdk.benchmark import Benchmark
+
     if not isinstance(result, Benchmark):
         [run] = begun.runs.values()
         show_report(result, str(run.report_file), outputs, as_json=as_json)
