@@ -56,6 +56,13 @@ def test_each_system_is_a_run_of_mlflow_with_metrics_parameters_rows_and_files(m
     assert json.loads(Path(path).read_text())["run"]["id"] == two.run.id
 
 
+def test_an_active_run_of_mlflow_is_used(mlflow, one):
+    with mlflow.start_run() as run:
+        assert to_mlflow.log(one) == [run.info.run_id]
+        assert mlflow.active_run().info.run_id == run.info.run_id
+    assert mlflow.get_run(run.info.run_id).data.metrics["mrr"] == 0.75
+
+
 def test_each_system_is_a_run_of_wandb_offline_and_an_active_run_is_used(one, two, tmp_path, monkeypatch):
     import wandb
 

@@ -1,7 +1,10 @@
 """What trackers of experiments and a collector of OpenTelemetry are sent; real trackers are in ``real_*.py`` (make peers)."""
 
 import sys
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from http.server import BaseHTTPRequestHandler
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
@@ -29,6 +32,53 @@ def test_names_that_mlflow_refuses_are_replaced():
         "own_b_",
     ]
     assert named({"own(b)": 0.1, "own[b]": 0.2}) == {"own_b_": 0.1, "own_b__": 0.2}, "no figure takes another's place"
+
+
+class FakeMLflow(ModuleType):
+    """Notes the runs that are begun, and by run what is logged."""
+
+    def __init__(self):
+        super().__init__("mlflow")
+        self.runs, self.active, self.experiment = {}, [], None
+        for name in ("log_artifacts", "log_metrics", "set_tag", "log_params", "log_table"):
+            setattr(self, name, partial(self.note, name))
+
+    def note(self, what, *_):
+        self.runs[self.active[-1].info.run_id].append(what)
+
+    def active_run(self):
+        return self.active[-1] if self.active else None
+
+    def set_experiment(self, name):
+        self.experiment = name
+
+    @contextmanager
+    def start_run(self, *, run_name, nested=False):
+        assert nested or not self.active, "as MLflow does"
+        run_id = "/".join([*(run.info.run_id for run in self.active[-1:]), run_name])
+        self.runs[run_id] = []
+        self.active.append(SimpleNamespace(info=SimpleNamespace(run_id=run_id)))
+        yield self.active[-1]
+        self.active.pop()
+
+
+@pytest.mark.parametrize(
+    ("systems", "is_active", "ids"),
+    [
+        (["a"], True, ["mine"]),
+        (["a", "b"], True, ["mine/a", "mine/b"]),
+        (["a"], False, ["run-1"]),
+        (["a", "b"], False, ["run-1/a", "run-1/b"]),
+    ],
+)
+def test_mlflow_log_uses_the_active_run_and_else_a_new_one(systems, is_active, ids, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", fake := FakeMLflow())
+    report = make_report({system: [row(1, system, mrr=1.0)] for system in systems})
+    with fake.start_run(run_name="mine") if is_active else nullcontext():
+        assert mlflow.log(report, experiment="rag") == ids
+        assert (len(fake.active), fake.experiment) == ((1, None) if is_active else (0, "rag"))
+    assert list(fake.runs) == list(dict.fromkeys([ids[0].partition("/")[0], *ids]))
+    assert fake.runs[ids[0]][-4:] == ["log_metrics", "set_tag", "log_params", "log_table"]
 
 
 @pytest.mark.parametrize(("tracker", "extra"), [(mlflow, "mlflow"), (wandb, "wandb")])
