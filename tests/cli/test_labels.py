@@ -60,8 +60,12 @@ def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(ag
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{**LABELLED[0], "label": None}], (), "labelled.jsonl: row 1: has no label"),
-        ([LABELLED[0], {**LABELLED[1], "label_binary": 2}], (), "row 2: label_binary should lie between 0 and 1"),
+        ([{**LABELLED[0], "label": None}], (), "labelled.jsonl:1: has no label"),
+        (
+            [LABELLED[0], {**LABELLED[1], "label_binary": 2}],
+            (),
+            "labelled.jsonl:2: label_binary should lie between 0 and 1",
+        ),
         (LABELLED, ("--metric", "rouge1"), "--metric: rouge1 is not judged"),
     ],
 )
@@ -81,8 +85,9 @@ def test_last_and_trend_leave_out_runs_that_measure_a_judge(agreement, cli, tmp_
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ("query_id,faithfulness\nq999,1\n", "row 1: default has no response to 'q999'"),
-        ("query_id,faithfulness\nq1,5\n", "row 1: faithfulness should lie between 0 and 1, is "),
+        ("query_id,faithfulness\nq999,1\n", "labels.csv:2: default has no response to 'q999'"),
+        ("query_id,faithfulness\nq1,5\n", "labels.csv:2: faithfulness should lie between 0 and 1, is "),
+        ("query_id,faithfulness\nq1,1\n,1\n", "labels.csv:3: query_id: is missing"),
         ("query_id,mrr\nq1,1\n", "no column is a judged metric: mrr"),
     ],
 )

@@ -70,10 +70,10 @@ def open_source(data: Any, format: str = "auto", max_problems: int | None = None
     return rows_of_spans(source) if is_traces else source
 
 
-def read_rows(path: Path, format: str = "auto") -> list[dict[str, Any]]:  # noqa: A002
-    """The rows of a file as they are; raises what ``open_source`` does, BadData, and NothingToEvaluate without rows."""
+def read_rows(path: Path, format: str = "auto") -> list[tuple[str, dict[str, Any]]]:  # noqa: A002
+    """The rows of a file as they are, each with its place; raises what ``open_source`` does, BadData, and NothingToEvaluate."""
     source = open_source(path, format)
-    rows = [values for _, values in source]
+    rows = [(source.place(number), values) for number, values in source]
     source.check()
     if not rows:
         raise NothingToEvaluate("there are no rows", where=str(path))

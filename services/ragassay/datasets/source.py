@@ -70,10 +70,13 @@ class Source:
         with read_errors(self.path):
             yield from self.rows
 
+    def place(self, number: int) -> str:
+        """A row as messages name it, by its line or else by its number."""
+        return f"{self.path}:{number}" if self.counts_lines else f"{self.path}: row {number}"
+
     def add_problem(self, number: int, what: str) -> None:
         """Note what is wrong with a row, or with the file (number 0); raises BadData for the last that is noted."""
-        where = f"{self.path}:{number}" if self.counts_lines else f"{self.path}: row {number}"
-        self._problems.append((number, f"{where if number else self.path}: {what}"))
+        self._problems.append((number, f"{self.place(number) if number else self.path}: {what}"))
         if len(self._problems) == self.max_problems:
             self._problems.append((number, f"{self.path}: reading stopped after {self.max_problems} problems"))
             self.check()

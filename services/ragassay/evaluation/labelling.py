@@ -169,7 +169,9 @@ def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str
         value, row = read.labels.get(labelling.metric), rows[read.place]
         if read.system not in (None, system):
             problems.append(f"{read.place}: is about the system {shown(read.system)}, not {system}")
-        elif read.query_id is None or read.query_id not in labelling:
+        elif read.query_id is None:
+            problems.append(f"{read.place}: query_id: is missing")
+        elif read.query_id not in labelling:
             problems.append(f"{read.place}: there is no row {shown(read.query_id)} with a score of {labelling.metric}")
         elif value is None:
             problems.append(f"{read.place}: has no label of {labelling.metric}")

@@ -87,14 +87,15 @@ def with_labels(inputs: Inputs, path: Path, metrics: Sequence[str] | None = None
 
     Raises what reading a file raises, and BadData for a row about no recorded response or with a label that is none.
     """
-    rows = [(f"{path}: row {number}", dict(values)) for number, values in enumerate(read_rows(path), 1)]
     judged = metric_columns([dict.fromkeys(metrics or ())])
     only = next(iter(inputs.systems)) if len(inputs.systems) == 1 else ""
     labels: dict[str, dict[str, Mapping[str, float]]] = {name: {} for name in inputs.systems}
     problems = []
-    for row in read_labels(rows, str(path), judged[0] if len(judged) == 1 else None):
-        system, query = row.system or only, row.query_id or ""
-        if system not in inputs.systems or query not in inputs.systems[system].responses:
+    for row in read_labels(read_rows(path), str(path), judged[0] if len(judged) == 1 else None):
+        system, query = row.system or only, row.query_id
+        if query is None:
+            problems.append(f"{row.place}: query_id: is missing")
+        elif system not in inputs.systems or query not in inputs.systems[system].responses:
             problems.append(f"{row.place}: {system or 'no system'} has no response to {query!r}")
         elif query in labels[system]:
             problems.append(f"{row.place}: {query!r} is labelled twice")
@@ -143,7 +144,8 @@ class LabelledRows:
     """
 
     def __init__(self, path: Path, metric: str | None = None, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
-        given = [dict(values) for values in read_rows(path, format)]
+        numbered = read_rows(path, format)
+        given = [row for _, row in numbered]
         columns = metric_columns(given)
         of_people = {LABEL, YES_OR_NO, "group", *columns}
         rows = [{name: value for name, value in row.items() if name not in of_people} for row in given]
@@ -164,7 +166,6 @@ class LabelledRows:
             raise BadSettings(
                 f"{self.metric.name} is not judged", where="--metric", hint="name one such as faithfulness"
             )
-        numbered = [(f"{path}: row {number}", row) for number, row in enumerate(given, 1)]
         labels = read_labels(numbered, str(path), self.metric.name)
         if without := [f"{one.place}: has no label" for one in labels if self.metric.name not in one.labels]:
             raise BadData(without, hint="label: 1 or 0 (or between), what people say; label_binary decides where given")
