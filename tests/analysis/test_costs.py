@@ -14,6 +14,7 @@ from handmade_reports import make_report, row
 from offline_runs import evaluated, new_run, sample
 from ragassay.analysis.costs import CostReport, asked, cost_report
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
+from ragassay.core.formatting import number
 from ragassay.core.models import Usage
 from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.runs import Entry
@@ -238,7 +239,9 @@ def test_the_figures_are_those_of_the_reports(cli, tmp_path):
         assert group.cost_per_accurate_answer == own.cost_per_accurate_answer
         assert group.serving.cost_usd == own.cost_usd.total == pytest.approx(10 * PRICE)
         assert group.judging.cost_usd == own.evaluation.usage.cost_usd == pytest.approx(0.01)
-    assert ragassay.Costs.of_runs().groups == found.groups
+    costs, per_answer = ragassay.Costs.of_runs(), number(found.total.cost_per_accurate_answer.value)
+    assert costs.groups == found.groups
+    assert repr(costs) == f"<Costs: reports 1, groups {len(costs.groups)}, {per_answer} USD per accurate answer>"
 
 
 def test_all_forms_have_the_same_groups(cli, tmp_path):

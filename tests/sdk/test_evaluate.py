@@ -123,5 +123,6 @@ def test_gate_checks_rows_and_a_run_that_is_there(rows, tmp_path):
     result = ragassay.gate(rows, gates=GATES, metrics=METRICS)
     assert (result.passed, [one.metric for one in result.missed]) == (False, ["correctness"])
     assert "MISSED" in str(result)
+    assert repr(result) == f"<Gates: run {result.run}, 1 of 2 passed; missed: {result.missed[0].name}>"
     again = ragassay.gate(run="last", gates=GATES[:1])
     assert (again.passed, again.run) == (True, result.run)

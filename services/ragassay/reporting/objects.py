@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ from ragassay.analysis.costs import CostReport, asked, cost_report
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
+from ragassay.core.formatting import number
 from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.metrics.failures import Failures, failures
@@ -46,9 +48,6 @@ class Printable:
 
     def __str__(self) -> str:
         return as_text(self._document())
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {' '.join(self._document().answer)}>"
 
     def _repr_html_(self) -> str:
         return as_html(self._document())
@@ -140,6 +139,14 @@ class Comparison(Printable, ComparisonDocument):
     def _document(self) -> Document:
         return comparison.of_comparison(self)
 
+    def __repr__(self) -> str:
+        pairs = []
+        for pair in self.pairs:
+            outcomes = Counter(pair.metrics[name].outcome for name in self.primary if name in pair.metrics)
+            counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+            pairs.append(f"{pair.b} with {pair.a} on {pair.matching.paired} shared rows: {counts}")
+        return f"<Comparison: {'; '.join(pairs)}>"
+
 
 class Gates(Printable, GateReport):
     """The gates of a run: ``passed``, ``results``, ``missed``; each result has a ``reason``."""
@@ -148,6 +155,11 @@ class Gates(Printable, GateReport):
 
     def _document(self) -> Document:
         return gates.of_gates(self)
+
+    def __repr__(self) -> str:
+        missed = "; ".join(result.name for result in self.missed)
+        counts = f"{len(self.results) - len(self.missed)} of {len(self.results)} passed"
+        return f"<Gates: run {self.run}, {counts}{missed and f'; missed: {missed}'}>"
 
 
 class Costs(Printable, CostReport):
@@ -167,3 +179,7 @@ class Costs(Printable, CostReport):
 
     def _document(self) -> Document:
         return costs.of_costs(self)
+
+    def __repr__(self) -> str:
+        per_answer = number(self.total.cost_per_accurate_answer.value)
+        return f"<Costs: reports {self.reports}, groups {len(self.groups)}, {per_answer} USD per accurate answer>"
