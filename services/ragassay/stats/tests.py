@@ -40,8 +40,10 @@ def randomisation(differences: Floats, *, seed: int = 0, flips: int = 9999) -> f
     if n <= MOST_EXACT_FLIPS:
         return float((np.abs(_all_flips(moved)) >= least).mean())
     extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
-    p, t = (1 + extreme) / (1 + flips), t_test(differences).p
-    return p if extreme or t is None else max(never_zero(smallest_p(n)), min(p, t))
+    p = (1 + extreme) / (1 + flips)
+    if extreme or (t := t_test(differences).p) is None:
+        return p
+    return max(never_zero(smallest_p(n)), min(p, t))
 
 
 def smallest_p(moved: int) -> float:
