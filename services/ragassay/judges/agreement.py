@@ -182,7 +182,6 @@ class JuryCount:
             usage, waste = self._spent[name]
             self._spent[name] = usage + one.usage, waste + one.waste
             if one.verdict is None:
-                self._members[name]["failed"] += 1
                 self._reasons[name][one.reason or "no verdict"] += 1
                 continue
             alike = [label == elected[unit] for unit, label in labels_of(one.verdict).items() if unit in elected]
@@ -195,7 +194,10 @@ class JuryCount:
             return None
         members = []
         for name, (usage, waste) in self._spent.items():
-            counts = {field: self._members[name][field] for field in ("judged", "failed", "labels", "agreed")}
-            reasons = dict(sorted(self._reasons[name].items()))
-            members.append(JuryMember(judge=name, **counts, reasons=reasons, usage=usage, waste=waste))
+            counts = {field: self._members[name][field] for field in ("judged", "labels", "agreed")}
+            reasons = self._reasons[name]
+            counts |= {"failed": reasons.total()}
+            members.append(
+                JuryMember(judge=name, **counts, reasons=dict(sorted(reasons.items())), usage=usage, waste=waste)
+            )
         return Jury.model_validate({**self._counts, "members": members})
