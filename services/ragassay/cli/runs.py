@@ -14,7 +14,7 @@ from typer import Argument, Option
 from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, given, import_plugins
 from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
 from ragassay.cli.terminal import show as show_document
-from ragassay.core.errors import BadSettings, NotFound, UnknownName
+from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import number, split_names
 
 if TYPE_CHECKING:
@@ -160,15 +160,10 @@ def _conditions(where: Sequence[str]) -> dict[str, Any]:
 def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
-    from ragassay.core.settings import Settings
     from ragassay.reporting import BINARY, EXPORTERS, comparison
-    from ragassay.sdk.benchmark import Benchmark
     from ragassay.sdk.references import open_comparison, resolve
 
-    benchmark = Benchmark.kept(Settings(), run)
-    if benchmark is not None and benchmark.comparison is None:
-        raise NotFound(f"benchmark {run} has one system, and so no comparison", hint="ragassay runs lists its runs")
-    compared = benchmark.comparison if benchmark else open_comparison(run)
+    compared = open_comparison(run)
     exporters: Any = EXPORTERS if compared is None else comparison.EXPORTERS
     for path in outputs:
         exporters.for_file(path, form)

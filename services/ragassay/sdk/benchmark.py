@@ -8,11 +8,8 @@ from typing import Any
 
 from ragassay.analysis.comparison import compare_datasets
 from ragassay.core.errors import BadSettings
-from ragassay.core.settings import Settings
-from ragassay.evaluation.labelling import report_of
 from ragassay.reporting.objects import Comparison, Report
-from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
-from ragassay.storage.folder import FolderStore
+from ragassay.storage.benchmarks import BenchmarkRecord
 
 PLACE = "{dataset}"  # in a path: the name of each dataset
 
@@ -25,16 +22,6 @@ class Benchmark(Mapping[str, Report]):
         self._reports = dict(reports)
         made = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
         self.comparison = None if made is None else Comparison(**dict(made))
-
-    @classmethod
-    def kept(cls, settings: Settings, name: str) -> Benchmark | None:
-        """The benchmark of that id in the home folder, None if there is none; raises NotFound for a run without a report."""
-        benchmarks, store = FolderBenchmarks(settings.home), FolderStore(settings.home)
-        if name not in benchmarks.ids():
-            return None
-        record = benchmarks.open(name)
-        reports = {dataset: report_of(store.open(run)) for dataset, run in record.runs.items()}
-        return cls(record, {dataset: Report.of(one, one.results) for dataset, one in reports.items()})
 
     def __getitem__(self, dataset: str) -> Report:
         return self._reports[dataset]

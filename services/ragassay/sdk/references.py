@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ragassay.analysis.comparison import compare_datasets
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.client import Client, ServiceError
@@ -23,6 +24,7 @@ from ragassay.datasets.readers import FORMATS
 from ragassay.datasets.versions import file_or_version, reference_in
 from ragassay.evaluation.labelling import report_of
 from ragassay.reporting.objects import Report
+from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore, read_report
 from ragassay.storage.runs import REPORT_FILE
@@ -142,7 +144,20 @@ def is_stored_dataset(text: str) -> bool:
 
 
 def open_comparison(text: str) -> Comparison | None:
-    """The comparison in a file; None for anything else. Raises BadData for one of another version."""
+    """The comparison in a file, or of the systems of a benchmark; None for anything else.
+
+    Raises BadData for one of another version, NotFound for a benchmark of one system or without all reports.
+    """
+    benchmarks, store = FolderBenchmarks(Settings().home), FolderStore(Settings().home)
+    if text in benchmarks.ids():
+        benchmark = benchmarks.open(text)
+        reports = {dataset: report_of(store.open(run)) for dataset, run in benchmark.runs.items()}
+        terms: dict[str, Any] = {"alpha": benchmark.alpha, "correction": benchmark.correction}
+        if (made := compare_datasets(reports, benchmark.baseline, **terms)) is None:
+            raise NotFound(
+                f"benchmark {text} has one system, and so no comparison", hint="ragassay runs lists its runs"
+            )
+        return made
     path = Path(text)
     if not path.is_file():
         return None
