@@ -11,6 +11,7 @@ from typer import Argument, Option
 from ragassay.cli.options import AsJson, Last, Server, client
 from ragassay.cli.terminal import Terminal, print_facts, print_json, print_list, print_result, show_report
 from ragassay.core.errors import BadSettings, GateFailed
+from ragassay.core.formatting import minute
 from ragassay.sdk.progress import progress
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def list_(status: Status = None, last: Last = 20, server: Server = None, as_json
         jobs = list(islice(service.jobs(status), last))
     columns = {
         "job": lambda job: job.id,
-        "created": lambda job: job.created_at[:16].replace("T", " "),
+        "created": lambda job: minute(job.created_at),
         "name": lambda job: job.name or "",
         "status": lambda job: job.status,
         "rows": lambda job: f"{job.progress.done}/{job.progress.rows}",

@@ -15,7 +15,7 @@ from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, given, 
 from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
 from ragassay.cli.terminal import show as show_document
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.formatting import number, split_names
+from ragassay.core.formatting import minute, number, split_names
 
 if TYPE_CHECKING:
     from ragassay.core.models import FactVerdict, Result, SentenceVerdict
@@ -104,7 +104,7 @@ def _line(run: RunSummary, benchmark: str | None) -> str:
     if run.status == "unfinished":
         imports = "".join(f" --import {shlex.quote(name)}" for name in run.plugins)
         resume = f"; go on: ragassay evaluate --resume {benchmark or run.id}{imports}"
-    return f"{run.id}  {run.created_at[:16].replace('T', ' ')}  {', '.join(parts)}{resume}"
+    return f"{run.id}  {minute(run.created_at)}  {', '.join(parts)}{resume}"
 
 
 def show(

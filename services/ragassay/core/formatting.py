@@ -76,6 +76,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
+def minute(time: str) -> str:
+    """``2026-11-20 03:00``: an ISO 8601 time without seconds and zone."""
+    return time[:16].replace("T", " ")
+
+
 def split_names(text: str) -> list[str]:
     """The names in a text that has commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]

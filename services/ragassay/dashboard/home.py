@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import AssayError
+from ragassay.core.formatting import minute
 from ragassay.dashboard.changes import against, verdict_of
 from ragassay.dashboard.library import Library
 from ragassay.reporting.document import Block, Card, Cards, Document, Link
@@ -49,7 +50,7 @@ def _latest(library: Library, newest: RunSummary) -> Document:
             address = f"/ui/runs/{newest.id}/queries?{urlencode({'system': name, 'failure': cause})}"
             cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), (Link("Read these rows", address),)))
     blocks += [Cards("What to fix first", tuple(cards[:MOST_SHOWN]))] if cards else []
-    when = f"{newest.created_at[:16].replace('T', ' ')} UTC"
+    when = f"{minute(newest.created_at)} UTC"
     return Document(
         newest.name or newest.id,
         about=f"{newest.dataset}, {newest.queries:,} questions, judge {newest.judge}, {when}",

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ragassay.core.errors import AssayError, BadInput, TooLarge
-from ragassay.core.formatting import number
+from ragassay.core.formatting import minute, number
 from ragassay.dashboard import views
 from ragassay.reporting import MEDIA_TYPES
 from ragassay.reporting.document import Document
@@ -61,6 +61,7 @@ _TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {
     "query": address_of,
+    "minute": minute,
     "number": number,
     "failure": views.failure,
     "figure": views.figure,

@@ -481,7 +481,7 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
         yield (
             "judge local is a triage; its balanced accuracy on labelled sets that it was not fitted on: "
             f"{measured['support_min']:.2f} to {measured['support_max']:.2f} on support, "
-            f"{measured['correctness']:.2f} on correctness (0.5 is guessing; docs/judge-accuracy.md)"
+            f"{measured['correctness']:.2f} on correctness (0.5 is guessing)"
         )
 
 

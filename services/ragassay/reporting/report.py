@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ragassay.analysis.comparison import verdict
-from ragassay.core.formatting import listed, number, percent
+from ragassay.core.formatting import listed, minute, number, percent
 from ragassay.core.models import Usage
 from ragassay.core.report import Distribution, JuryMember, Report, ReportWithResults, SystemReport
 from ragassay.evaluation.groups import MAX_SLICES
@@ -53,7 +53,7 @@ def of_report(
     return Document(
         title=source.configuration.name or f"Evaluation of {source.dataset.name}",
         about=f"{source.dataset.name}: {source.dataset.rows:,} queries, judge {source.judge['name']}, {level} intervals, "
-        f"{report.run.created_at[:16].replace('T', ' ')} UTC",
+        f"{minute(report.run.created_at)} UTC",
         answer=verdict(report) if answer is None else answer,
         headlines=tuple((name, headline(one)) for name, one in report.systems.items()),
         notes=tuple(_notes(report)),

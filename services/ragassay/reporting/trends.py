@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.trends import Point, Series, Trend
-from ragassay.core.formatting import interval, number, percent, signed
+from ragassay.core.formatting import interval, minute, number, percent, signed
 from ragassay.reporting.charts import Chart, Drawn, over_time
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.figures import bounds, of_rows
@@ -87,7 +87,7 @@ def chart_of(trend: Trend, pages: str) -> Chart | None:
             Drawn(
                 x=point.created_at,
                 y=point.value or 0.0,
-                text=f"{name}, {_time(point)}: {_figure(point)}",
+                text=f"{name}, {minute(point.created_at)}: {_figure(point)}",
                 interval=point.interval,
                 address=pages and f"{pages}/{point.run}",
             )
@@ -98,10 +98,6 @@ def chart_of(trend: Trend, pages: str) -> Chart | None:
             steps.append((one.known[change.index].created_at, text))
     note = "Vertical lines are intervals; a dashed line is where the level changed."
     return over_time(f"{trend.metric}, {trend.better} is better", trend.metric, series, steps=steps, note=note)
-
-
-def _time(point: Point) -> str:
-    return point.created_at[:16].replace("T", " ")
 
 
 def _figure(point: Point) -> Figure:
@@ -115,10 +111,10 @@ def _changed(name: str, series: Series) -> Iterator[str]:
     """Where the level of the figure changed, and what was made otherwise from a run on."""
     for change in series.changes:
         before, after = number(change.before, beside=change.after), number(change.after, beside=change.before)
-        at = _time(series.known[change.index])
+        at = minute(series.known[change.index].created_at)
         yield f"{name}: the level changed from {before} to {after} with the run of {at} (p={change.p:.3g})"
     for point in series.points:
-        yield from (f"{name}, from {_time(point)} on: {what}" for what in point.changed)
+        yield from (f"{name}, from {minute(point.created_at)} on: {what}" for what in point.changed)
 
 
 def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
@@ -131,7 +127,7 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     newest = sorted(by_run.items(), key=lambda one: next(iter(one[1].values())).created_at, reverse=True)
     for run, points in newest:
-        when = _time(next(iter(points.values())))
+        when = minute(next(iter(points.values())).created_at)
         figures = (_figure(points[name]) if name in points else "" for name in trend.systems)
         more: dict[str, Cell] = {"run": run, "gates": _GATES[gates.get(run)]}
         rows.append((Link(when, f"{pages}/{run}") if pages else when, *figures, *([more[last]] if last else [])))

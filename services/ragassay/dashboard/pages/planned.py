@@ -8,6 +8,7 @@ from fastapi import Depends, Query, Request, Response
 
 from ragassay.config.schedules import ScheduledRun
 from ragassay.core.errors import UnknownName
+from ragassay.core.formatting import minute
 from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown_document
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.failing import words
@@ -121,7 +122,7 @@ def _alert(one: Notification) -> tuple[Cell, ...]:
     planned = Link(one.schedule, f"/ui/schedules/{one.schedule}") if one.schedule else ""
     return (
         (Link(one.headline, address) if address else one.headline),
-        one.at[:16].replace("T", " "),
+        minute(one.at),
         planned,
         one.system or "",
     )
