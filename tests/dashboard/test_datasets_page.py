@@ -63,7 +63,11 @@ def test_runs_on_a_dataset_are_linked(keep):
     run = ragassay.evaluate(kept.reference, limit=2, metrics=["correctness"]).run.id
     ragassay.evaluate(answered, name="unrelated", metrics=["correctness"])
     with browsing() as http:
-        text = http.get("/ui/datasets/cities").text
+        text, listed = http.get("/ui/datasets/cities").text, http.get("/ui/datasets").text
+        found = http.get("/ui/datasets?q=DATA").text
     assert [row[0].split()[0] for row in table(text, "Runs")] == [run]
+    used = table(listed, "Used by runs")
+    assert [(row[0], row[2], row[3]) for row in used] == [("data", "4", "1"), ("cities", "2", "1")]
+    assert [row[0] for row in table(found, "Used by runs")] == ["data"]
     assert f'href="/ui/runs/{run}"' in text
     assert f"<pre>ragassay evaluate {kept.reference}\n" in text

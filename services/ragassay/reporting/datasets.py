@@ -59,7 +59,7 @@ def tables(described: DatasetDescription) -> Iterator[Table]:
     of = described.rows or 1
     for title, (label, rows) in labels.items():
         cells = [(name, f"{count:,}", percent(count / of)) for name, count in rows.items()]
-        more = f"{len(cells) - MOST_LINES:,} more" if len(cells) > MOST_LINES else ""
+        more = f"{len(cells) - MOST_LINES:,} more: --json lists all" if len(cells) > MOST_LINES else ""
         if cells:
             yield Table(title, (label, "rows", "share"), tuple(cells[:MOST_LINES]), more)
     spreads = {

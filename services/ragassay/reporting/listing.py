@@ -69,6 +69,7 @@ class RunSummary(Headline):
     created_at: str = ""
     name: str | None = None
     dataset: str = ""
+    dataset_digest: str = ""
     systems: tuple[str, ...] = ()
     judge: str = ""
     queries: int = 0
@@ -90,6 +91,7 @@ class RunSummary(Headline):
             created_at=record.created_at,
             name=record.spec.name,
             dataset=record.dataset.name,
+            dataset_digest=record.dataset.digest,
             systems=tuple(record.systems),
             judge=record.spec.judged_by,
             queries=record.dataset.rows,

@@ -9,16 +9,17 @@ from typing import Annotated
 import orjson
 from fastapi import Query, Request, Response
 
-from ragassay.core.formatting import cut
+from ragassay.core.formatting import cut, minute
 from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown_document
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, address_of, pages, shown_document
 from ragassay.datasets.versions import SHORT, DatasetVersion, resolve
 from ragassay.reporting.datasets import made
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
+from ragassay.reporting.listing import RunSummary
 
-MOST_RUNS = 20
+MOST_RUNS, MOST_LISTED = 20, 500  # runs on the page of a dataset, and those whose datasets are listed
 LONGEST = 1000
 VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
@@ -45,17 +46,43 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
         for latest, *earlier in listed[:A_PAGE]
     )
     columns = ("dataset", "what it is", "rows", "versions", "latest version")
+    used = None if start else _used(library, q)
+    tables = (Table("Datasets", columns, rows) if rows else None, used)
     keep = "PUT /v1/datasets/handbook" if library.of_service else "ragassay data import questions.jsonl --name handbook"
-    none = "There is no dataset yet. Keep questions under a name, each change as a version:"
+    none = "No dataset is kept under a name yet. Keep questions under one, each change as a version:"
     return shown_document(
         request,
-        Document("Datasets", blocks=(Table("Datasets", columns, rows),) if rows else ()),
-        commands=() if rows else ("No dataset matches.",) if q or start else (none, keep),
+        Document("Datasets", blocks=tuple(table for table in tables if table)),
+        commands=() if rows or (q and used) else ("No dataset matches.",) if q or start else (none, keep),
         search=q,
         asked={"q": q},
         start=start,
         more=len(listed) > A_PAGE,
     )
+
+
+def _used(library: Library, text: str) -> Table | None:
+    """What the newest runs were made on, whether or not it is kept under a name; ``text``: part of a dataset's name."""
+    by_source: dict[tuple[str, str], list[RunSummary]] = {}
+    for run in islice(library.runs(), MOST_LISTED):
+        if run.dataset and text.casefold() in run.dataset.casefold():
+            by_source.setdefault((run.dataset, run.dataset_digest), []).append(run)
+    rows = tuple(
+        (
+            Link(name, f"/ui/runs?{address_of({'q': name})}"),
+            digest[:SHORT],
+            f"{runs[0].queries:,}",
+            f"{len(runs):,}",
+            _run_cell(runs[0]),
+        )
+        for (name, digest), runs in by_source.items()
+    )
+    note = "A dataset whose rows change gets another digest."
+    return Table("Used by runs", ("dataset", "digest", "rows", "runs", "newest run"), rows, note) if rows else None
+
+
+def _run_cell(run: RunSummary) -> Figure:
+    return Figure(run.name or run.id, minute(run.created_at), href=f"/ui/runs/{run.id}" if run.headline else "")
 
 
 @router.get("/ui/datasets/{name}")
@@ -123,5 +150,4 @@ def _cells(row: Sample, *, responses: bool) -> Iterator[Cell]:
 def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
     for run in islice((run for run in library.runs() if run.dataset == name), MOST_RUNS):
         good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
-        address = f"/ui/runs/{run.id}" if run.headline else ""
-        yield Figure(run.name or run.id, run.created_at[:16].replace("T", " "), href=address), good, run.judge
+        yield _run_cell(run), good, run.judge
