@@ -361,10 +361,12 @@ def test_a_comparison_and_a_gate_give_the_same_interval_of_one_pair_of_runs(metr
 # --- names of the sides ---
 
 
-def run(number, *systems, dataset="france", name=None):
+def run(number, *systems, dataset="france", name=None, hour=14):
     """A report with a run's usual id."""
     found = {system: made([1.0], system=system) for system in systems or ("default",)}
-    return make_report(found, run=f"20260131-14050{number}-france-000{number}", dataset=dataset, name=name)
+    created = f"2026-01-31T{hour}:05:0{number}.000+00:00"
+    run = f"20260131-{hour}050{number}-france-000{number}"
+    return make_report(found, run=run, created=created, dataset=dataset, name=name)
 
 
 @pytest.mark.parametrize(
@@ -374,10 +376,16 @@ def run(number, *systems, dataset="france", name=None):
         # what stands in the data has no name of its own: that of the run, of the dataset
         ([Side(run(1, name="release")), Side(run(2, dataset="v2"))], ["release", "v2"]),
         # two runs of one system
-        ([Side(run(1, "ours", name="r1")), Side(run(2, "ours", name="r2"))], ["r1#ours", "r2#ours"]),
+        ([Side(run(1, "ours", name="r1")), Side(run(2, "ours", name="r2"))], ["ours of r1", "ours of r2"]),
+        (
+            [Side(run(1, "ours")), Side(run(2, "ours", hour=15))],
+            ["ours of 2026-01-31 14:05", "ours of 2026-01-31 15:05"],
+        ),
+        ([Side(run(1)), Side(run(2, hour=15))], ["france of 2026-01-31 14:05", "france of 2026-01-31 15:05"]),
+        # within a minute
         ([Side(run(1)), Side(run(2))], ["20260131-140501-france-0001", "20260131-140502-france-0002"]),
         # a system that is called as another's file
-        ([Side(run(1), name="v1"), Side(run(2, "v1"))], ["v1", "france#v1"]),
+        ([Side(run(1), name="v1"), Side(run(2, "v1"))], ["v1", "v1 of france"]),
     ],
 )
 def test_each_side_has_a_name_that_its_reader_knows_and_no_other_has(sides, names):

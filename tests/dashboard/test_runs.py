@@ -1,5 +1,6 @@
 """Pages of runs: what the list, one run, several side by side, trends and costs say first, and what can't be shown."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -205,6 +206,56 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
     for field in ("baseline", "metrics"):
         refused = http.get("/ui/compare", params={"run": runs, field: "nothing"})
         assert (refused.status_code, "nothing" in refused.text) == (422, True)
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    """The pages of two runs of two systems, the newer first, and their ids: new goes from 10 to 15 right ones of 20."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("releases")))
+        evaluate = functools.partial(ragassay.evaluate, metrics=["accurate", "correctness"])
+        asked, runs = list(cities(0)), []
+        for right in (10, 15):
+            dear = [{**row, "cost_usd": 0.003} for row in cities(right)]
+            runs.append(evaluate(asked, systems={"old": list(cities(5)), "new": dear}, name=f"release {right}").run.id)
+        runs.append(evaluate(list(cities(5, 4)), name="short").run.id)
+        with browsing() as http:
+            yield http, *runs
+
+
+def test_two_runs_of_several_systems_are_compared_system_by_system_the_older_first(releases):
+    http, before, after, _ = releases
+    page = http.get("/ui/compare", params={"run": [after, before]}).text
+    assert page == http.get("/ui/compare", params={"run": [before, after]}).text
+    assert "<h2>new of release 15 against new of release 10</h2>" in page
+    assert "old is unchanged since then: 25 % on the same 20 questions." in plain(page)
+    other = plain(http.get(linked(page, "old</a>")).text)
+    assert "new: no change since then is shown, accurate went from 50 % to 75 %" in other
+    changed = http.get(linked(page, "5 got better")).text
+    titles = re.findall(r'<th scope="col">(new, [^<]*)</th>', changed)
+    assert len(titles) == 2
+    assert changed.count("I like turtles.") == 5
+    row = plain(http.get(linked(changed, "The city is Paris 10")).text)
+    assert row.index("row 1 of 5") < row.index("Answers to compare") < row.index("I like turtles.")
+
+
+def test_change_is_listed_only_for_the_same_questions(releases):
+    http, before, after, short = releases
+    page = http.get("/ui/compare", params={"run": [f"{short}#default", f"{after}#new"]}).text
+    assert "got better</a>" not in page
+    for since in (f"{short}#default", f"{before}#none", before):
+        refused = http.get(f"/ui/runs/{after}/queries", params={"system": "new", "changed": "worse", "since": since})
+        assert (refused.status_code, "not the same questions" in refused.text) == (422, True)
+
+
+def test_cost_page_says_which_is_cheaper_whether_that_is_shown_and_what_more_accuracy_costs(releases):
+    said = plain(releases[0].get("/ui/cost?system=old&system=new").text)
+    assert "An accurate answer seems to cost less with old than with new. These data are too few to be sure" in said
+    # 20 answers cost 0.04 USD more, of which 10 more are accurate
+    assert re.search(
+        r"With new instead of old in the run release 15, 1,000 more accurate answers cost 4 USD \(95 % interv", said
+    )
+    assert "1,000 more" not in releases[0].get("/ui/cost?system=old").text
 
 
 def test_trend_begins_with_what_changed_since_and_how_sure_that_is(nights):

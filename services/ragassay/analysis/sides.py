@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ragassay.analysis.rows import SystemRows
 from ragassay.core.errors import BadInput, UnknownName
+from ragassay.core.formatting import minute
 from ragassay.core.report import ReportWithResults, SystemReport
 
 DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
@@ -45,8 +46,8 @@ class LabelledSystem:
 def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tuple[LabelledSystem, ...]:
     """The systems of all sides, or the named one of each.
 
-    A system is called by its own name; where two share that, or the responses stand in the data, by that of its side or
-    run, else of its dataset; and where that is shared too, by the run's id. Raises UnknownName for a
+    A system is called by its own name; if two share that, or the responses stand in the data, by that of its side or run,
+    else of its dataset; if that is shared too, by the time of its run, else by the run's id. Raises UnknownName for a
     system that is not there, BadInput for one that is chosen twice.
     """
     picked: list[tuple[Side, str]] = []
@@ -61,19 +62,20 @@ def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tu
     alone = Counter(id(side) for side, _ in picked)
     forms = [_names(side, name, alone=alone[id(side)] == 1) for side, name in picked]
     labels = [form[0] for form in forms]
-    for form in range(1, 3):
+    for form in range(1, 4):
         times = Counter(labels)
         labels = [label if times[label] == 1 else every[form] for label, every in zip(labels, forms, strict=True)]
     return tuple(LabelledSystem(label, side.report, name) for label, (side, name) in zip(labels, picked, strict=True))
 
 
-def _names(side: Side, system: str, *, alone: bool) -> tuple[str, str, str]:
+def _names(side: Side, system: str, *, alone: bool) -> tuple[str, ...]:
     """What a system may be called, the shortest first; the last is its own alone."""
-    source, run = side.report.provenance, side.report.run.id
-    of_side = side.name or source.configuration.name or source.dataset.name
+    source, run = side.report.provenance, side.report.run
+    of_side, time = side.name or source.configuration.name or source.dataset.name, minute(run.created_at)
     if system == DEFAULT_SYSTEM:
-        return of_side, of_side, run
-    return system, of_side if alone and side.name else f"{of_side}#{system}", f"{run}#{system}"
+        return of_side, of_side, f"{of_side} of {time}", run.id
+    of_two = of_side if alone and side.name else f"{system} of {of_side}"
+    return system, of_two, f"{system} of {time}", f"{run.id}#{system}"
 
 
 def file_names(paths: Sequence[Path]) -> list[str]:

@@ -1,21 +1,28 @@
-"""The systems of a run, or two runs, against each other by the columns of their rows: no row is read."""
+"""The systems of a run, or of two runs, against each other by the columns of their rows: no row is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 
 from ragassay.analysis.comparison import MAX_COMPARED, by_accuracy, verdict
+from ragassay.analysis.costs import CostQuery
 from ragassay.analysis.difference import Contrast, Difference, known_metric
 from ragassay.analysis.trends import Trend
-from ragassay.core.errors import AssayError
+from ragassay.core.errors import AssayError, BadInput
+from ragassay.core.statistics import IncrementalCost
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
 from ragassay.metrics.composite import own_metrics
-from ragassay.storage.columns import QUESTION
+from ragassay.reporting.listing import RunSummary
+from ragassay.stats.ratio import incremental_cost
+from ragassay.storage.columns import FIGURES, QUESTION
 
 A_WEEK = timedelta(days=7)
+CHANGES = {"worse": "got worse", "better": "got better", "wrong": "wrong in all"}
 
 
 def verdict_of(library: Library, run: str) -> tuple[str, ...]:
@@ -48,19 +55,13 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
 
     None if these are not rows on the same questions in the same order, or have no such score.
     """
-    try:
-        runs = [library.rows(run) for run in (before, newest)]
-        if any(system not in rows.systems or metric not in rows.record.metrics for rows in runs):
-            return None
-        asked, asked_now = (rows.of_system(system).column(QUESTION) for rows in runs)
-        a, b = (rows.of_system(system).column(metric) for rows in runs)
-        record = runs[1].record
-        own = own_metrics(record.spec)
-    except AssayError:  # rows that are deleted, or can't be read
-        return None
+    shared = side_by_side(library, [metric], (before, system), (newest, system))
+    record = library.open(newest).record
+    own = own_metrics(record.spec)
     about = known_metric(metric, own)
-    if runs[0].record.dataset.digest != record.dataset.digest or not np.array_equal(asked, asked_now) or not about:
+    if shared is None or not about:
         return None
+    (a,), (b,), asked = shared
     scored, questions = np.isfinite(a) & np.isfinite(b), numbered(asked)
     if not scored.any():
         return None
@@ -68,3 +69,55 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
     by_question = None if questions is None else questions[scored]
     one = contrast.paired(metric, a[scored], b[scored], questions=by_question, better=about.better)
     return contrast.decided(one, one.p, 1)
+
+
+def side_by_side(
+    library: Library, names: Sequence[str], a: tuple[str, str], b: tuple[str, str]
+) -> tuple[Any, Any, Any] | None:
+    """The columns of two systems, each RUN and SYSTEM, of shape (names, questions), and what tells the questions apart.
+
+    None if their rows are not on the same questions in the same order, have no such columns, or can't be read.
+    """
+    try:
+        runs = [library.rows(run) for run, _ in (a, b)]
+        for rows, (_, system) in zip(runs, (a, b), strict=True):
+            if system not in rows.systems or not {*rows.record.metrics, *FIGURES}.issuperset(names):
+                return None
+        first, second = (rows.of_system(system) for rows, (_, system) in zip(runs, (a, b), strict=True))
+        asked = second.column(QUESTION)
+        same_dataset = len({rows.record.dataset.digest for rows in runs}) == 1
+        if not same_dataset or not np.array_equal(first.column(QUESTION), asked):
+            return None
+        return *(np.array([side.column(name) for name in names]) for side in (first, second)), asked
+    except AssayError:
+        return None
+
+
+def changed_questions(accurate: Any, changed: str) -> Any:
+    """Which questions changed so against the first system; ``accurate`` has shape (systems, questions)."""
+    if changed not in CHANGES:
+        raise BadInput(f"changed should be one of {', '.join(CHANGES)}", where="changed")
+    first, *others = accurate
+    if changed == "wrong":
+        return np.all(accurate == 0, axis=0)
+    return np.any([each < first if changed == "worse" else each > first for each in others], axis=0)
+
+
+def marginal_costs(library: Library, runs: Iterable[RunSummary], query: CostQuery) -> dict[str, IncrementalCost]:
+    """What one more accurate answer of each system costs if it replaces the first one, in the newest run of several."""
+    start, end = query.span
+    for run in runs:
+        first, *others = run.systems or ("",)
+        chosen = [name for name in others if not query.system or name in query.system]
+        is_asked_for = not query.dataset or run.dataset in query.dataset
+        if run.headline and chosen and is_asked_for and start <= datetime.fromisoformat(run.created_at) < end:
+            costs = {}
+            for name in chosen:
+                shared = side_by_side(library, ("cost_usd", "accurate"), (run.id, first), (run.id, name))
+                if shared and (known := np.isfinite(np.vstack(shared[:2])).all(axis=0)).any():
+                    questions = len(np.unique(shared[2][known]))
+                    columns = (column[known] for side in shared[:2] for column in side)
+                    cost = incremental_cost(*columns, names=(first, name), questions=questions)
+                    costs[f"{name} instead of {first} in the run {run.name or run.id}"] = cost
+            return costs
+    return {}

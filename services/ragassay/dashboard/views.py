@@ -82,25 +82,25 @@ def history(row: Result) -> list[tuple[str, str, str]]:
     return [(f"H{n}", turn.role, turn.content) for n, turn in enumerate(row.history, 1)]
 
 
-def tables(row: Result, every: Sequence[Result], sample: Sample | None) -> Iterator[Table]:
-    """The scores of a row; then what each system retrieved for the query, and what its answer took, as far as it is known."""
+def tables(row: Result, every: Mapping[str, Result], sample: Sample | None) -> Iterator[Table]:
+    """The scores of a row; then what each system retrieved, by its name, and what its answer took, as far as it is known."""
     scores = ((name, row.scores[name]) for name in judged_first(list(row.scores)))
     lines = ((name, "missing" if one.value is None else number(one.value), one.reason or "") for name, one in scores)
     yield Table("Scores", ("metric", "score", "why"), tuple(lines))
-    if any(one.retrieved_doc_ids for one in every):
+    if any(one.retrieved_doc_ids for one in every.values()):
         yield _retrieved(every, (sample.judgments if sample else None) or {})
     taken = []
     for name, (unit, field) in _MEASURED.items():
-        values = [attrgetter(field)(one) for one in every]
+        values = [attrgetter(field)(one) for one in every.values()]
         if any(value or (value == 0 and not name.startswith("judging")) for value in values):
             taken.append((name, *("" if value is None else f"{quantity(value)}{unit}" for value in values)))
     if taken:
-        yield Table("Measured", ("", *(one.system for one in every)), tuple(taken))
+        yield Table("Measured", ("", *every), tuple(taken))
 
 
-def _retrieved(rows: Sequence[Result], grades: Mapping[str, float]) -> Table:
+def _retrieved(rows: Mapping[str, Result], grades: Mapping[str, float]) -> Table:
     """The documents that systems retrieved, and those that are relevant, the highest in any list first."""
-    lists = [{id_: rank for rank, id_ in enumerate(row.retrieved_doc_ids or (), 1)} for row in rows]
+    lists = [{id_: rank for rank, id_ in enumerate(row.retrieved_doc_ids or (), 1)} for row in rows.values()]
     last = max(map(len, lists)) + 1
     ids = dict.fromkeys([*(id_ for ranks in lists for id_ in ranks), *(id_ for id_ in grades if grades[id_] > 0)])
     shown: list[tuple[Cell, ...]] = []
@@ -109,7 +109,7 @@ def _retrieved(rows: Sequence[Result], grades: Mapping[str, float]) -> Table:
         grade = Figure(f"{grades[id_]:g}", tone=good) if id_ in grades else "not judged"
         ranks = (str(of[id_]) if id_ in of else Figure("not retrieved", tone=bad) for of in lists)
         shown.append((id_, grade, *ranks))
-    columns = ["rank"] if len(rows) == 1 else [f"rank, {row.system}" for row in rows]
+    columns = ["rank"] if len(rows) == 1 else [f"rank, {name}" for name in rows]
     return Table("Retrieved", ("document", "grade", *columns), tuple(shown))
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison, Pair, Regression
-from ragassay.core.formatting import interval, json_document, listed, number, p_value, percent, quantity, signed
+from ragassay.core.formatting import cut, interval, json_document, listed, number, p_value, percent, quantity, signed
 from ragassay.core.statistics import Interval
 from ragassay.reporting import csv, xlsx
 from ragassay.reporting.charts import Chart, Drawn, dots, scatter
@@ -19,11 +19,12 @@ from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.failing import what_went_wrong
-from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate
+from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate, marginal_cost
 from ragassay.reporting.tabular import Grid, Kind
 
 TONES = {"better": "good", "worse": "bad"}
-MOST_CARDS = 5  # on a page, which leads to the list of all that got worse
+MOST_ROWS, MOST_SCORES = 10, 3  # that got worse, on a page, which leads to the list of all; scores of a row
+_LONGEST = 160  # characters of a text on a page
 _NOT_SCORED, _NOT_COMPUTED = "not scored", "not computed"
 _change = partial(quantity, sign="+")
 _DELTAS: dict[str, Kind] = {
@@ -71,13 +72,15 @@ def of_comparison(
     more, details = list(_more_tables(comparison)), list(_details(comparison, pages))
     charts = filter(None, (_differences_chart(comparison), _accuracy_chart(comparison, pages, intervals)))
     tables: list[Block] = [*charts, *_overview(comparison), *metric_tables(comparison)]
-    lost = [_regressions(comparison, pair, pages) for pair in comparison.pairs if pair.regressions]
+    lost: list[Block] = [_regressions(pair) for pair in comparison.pairs if pair.regressions]
+    if pages:
+        tables += [_worse(comparison, pages)] if lost else []
     return Document(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         answer=comparison.verdict,
         notes=comparison.warnings,
-        blocks=(*tables, *([] if pages else more), *lost),
+        blocks=tuple(tables if pages else (*tables, *more, *lost)),
         details=(*(more if pages else []), *details),
         ragassay=comparison.ragassay,
     )
@@ -121,6 +124,8 @@ def metric_tables(comparison: Comparison, *, exploratory: bool = False) -> Itera
         deltas = sorted(pair.metrics.items(), key=lambda item: item[0] != "accurate")
         rows = tuple(_metric_row(*item, pair.corrected_by) for item in deltas if item[1].exploratory is exploratory)
         title, note = f"{pair.b} against {pair.a}", "; ".join(_matched(pair)) + "."
+        if any(one.paired and one.n < max(one.n_a, one.n_b) for one in pair.metrics.values()):
+            note += " Means are of the n queries that both have a score for; a run's own page counts all of its rows."
         note += f" p is corrected for {comparison.family} tests, intervals are not." if corrected else ""
         if exploratory:
             title = f"Exploratory metrics: {title}"
@@ -157,7 +162,7 @@ def _metric_row(name: str, one: Difference, corrected_by: str) -> tuple[Cell, ..
         "" if p is None else f"{p_value(p)}{one.mark}",
         str(one.n) if one.paired else f"{one.n_a}+{one.n_b}",
         f"{one.wins}/{one.losses}/{one.ties}" if one.paired else "",
-        Figure(one.outcome.replace("no difference shown", "not shown"), tone=TONES.get(one.outcome, "")),
+        Figure(one.outcome.replace("no difference shown", "not shown"), tone=TONES.get(one.outcome, "none")),
     )
 
 
@@ -201,33 +206,47 @@ def _time_and_cost(comparison: Comparison, pair: Pair) -> Table:
             "none" if one.interval.low is None else interval(one.interval, _change),
         ]
         rows.append((name, *cells, str(one.n)))
-    price = pair.incremental_cost
-    note = f"One more accurate answer has no price: {price.reason}."
-    if price.value is not None:
-        caveat = f"; {price.interval.reason}" if price.interval.low is not None and price.interval.reason else ""
-        note = f"One more accurate answer costs {number(price.value)} USD ({interval(price.interval)}, n={price.n}{caveat})."
+    note = f"With {pair.b} instead of {pair.a}, {marginal_cost(pair.incremental_cost)}"
     columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "n")
     return Table(f"Time and cost: {pair.b} against {pair.a}", columns, tuple(rows), note, ("n", level, "delta"))
 
 
-def _regressions(comparison: Comparison, pair: Pair, pages: str) -> Cards:
-    rows = pair.regressions[: MOST_CARDS if pages else None]
+def _worse(comparison: Comparison, pages: str) -> Table:
+    """The rows that got worse most, of each pair as many, with both answers; an answer leads to its row."""
+    each = max(1, MOST_ROWS // len(comparison.pairs))
+    rows: list[tuple[Cell, ...]] = []
+    for pair in comparison.pairs:
+        for row in pair.regressions[:each]:
+            scores = listed(
+                (f"{name} {number(a, 2)} -> {number(b, 2)}" for name, (a, b) in row.scores.items()), MOST_SCORES
+            )
+            answers = ((pair.a, row.query_id, row.answer_a), (pair.b, row.query_id_b, row.answer_b))
+            links = (_row_link(comparison, pages, *answer) for answer in answers)
+            rows.append((Figure(cut(row.query, _LONGEST), row.query_id), *links, scores))
+    answer = comparison.pairs[0].b if len(comparison.pairs) == 1 else "worse answer"
+    note = "The worst by each metric."
+    return Table("Rows that got worse", ("question", comparison.baseline, answer, "scores"), tuple(rows), note)
+
+
+def _row_link(comparison: Comparison, pages: str, name: str, query_id: str, answer: str | None) -> Link:
+    side = comparison.sides[name]
+    text = f"{name}: " if len(comparison.pairs) > 1 and name != comparison.baseline else ""
+    address = f"{pages}/{side.run}/row?{urlencode({'system': side.system, 'id': query_id})}"
+    return Link(f"{text}{cut(answer or 'no answer', _LONGEST)}", address)
+
+
+def _regressions(pair: Pair) -> Cards:
     title = f"Worst regressions: {pair.b} against {pair.a}"
-    return Cards(title, tuple(_regression(comparison, pair, row, pages) for row in rows))
+    return Cards(title, tuple(_regression(pair, row) for row in pair.regressions))
 
 
-def _regression(comparison: Comparison, pair: Pair, row: Regression, pages: str) -> Card:
+def _regression(pair: Pair, row: Regression) -> Card:
     """A query on which b is worse: its id in a, with that in b if it is another one; scores, answers, why b's is worse."""
     elsewhere = "" if row.query_id_b == row.query_id else f" ({row.query_id_b} of {pair.b})"
     scores = (f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.scores.items())
     answers = ((pair.a, row.answer_a or "no answer"), (pair.b, row.answer_b or "no answer"))
     texts = (("scores", ", ".join(scores)), *(answers if row.answer_a or row.answer_b else ()), ("why", row.why or ""))
-    links = []
-    for name, query_id in ((pair.a, row.query_id), (pair.b, row.query_id_b)) if pages else ():
-        side = comparison.sides[name]
-        address = f"{pages}/{side.run}/row?{urlencode({'system': side.system, 'id': query_id})}"
-        links.append(Link(f"{name}: the whole row", address))
-    return Card(row.query, f"{row.query_id}{elsewhere}", texts, tuple(links))
+    return Card(row.query, f"{row.query_id}{elsewhere}", texts)
 
 
 def _details(comparison: Comparison, pages: str) -> Iterator[Block]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from ragassay.analysis.costs import LEVEL, CostGroup, CostReport
 from ragassay.core.formatting import interval, json_document, listed, number, percent, quantity
-from ragassay.core.statistics import CostPerAccurate, Money
+from ragassay.core.statistics import CostPerAccurate, IncrementalCost, Money
 from ragassay.reporting.charts import Chart, Drawn, scatter
 from ragassay.reporting.csv import line
 from ragassay.reporting.document import Cell, Document, Figure, Table
 from ragassay.reporting.exporters import Exporters, of_document
-from ragassay.reporting.figures import bounds, of_thousand
+from ragassay.reporting.figures import bounds, marginal_cost, of_thousand
 
 NONE = "(none)"
 MOST_NAMED, MOST_POINTS = 3, 12  # groups in the first sentence, and in the chart
 _UNIT = "USD per 1,000 accurate answers"
 
 
-def of_costs(report: CostReport) -> Document:
-    """What accurate answers cost, accuracy against cost, and what was spent, by group."""
+def of_costs(report: CostReport, marginal: Mapping[str, IncrementalCost] = MappingProxyType({})) -> Document:
+    """What accurate answers cost, accuracy against cost, and what was spent, by group.
+
+    ``marginal``: what one more accurate answer costs, by which system replaces which.
+    """
     keys = report.asked.by
     differing = [key for key in keys if len({group.key[key] for group in report.groups}) > 1]
     groups = {
@@ -30,7 +34,7 @@ def of_costs(report: CostReport) -> Document:
     return Document(
         "What an accurate answer costs",
         about=_about(report),
-        answer=tuple(_answer(groups)),
+        answer=(*_answer(groups), *(f"With {name}, {marginal_cost(cost)}" for name, cost in marginal.items())),
         notes=report.warnings,
         blocks=(*([chart] if chart else []), *_tables(report)),
     )
@@ -45,12 +49,17 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
         yield f"What an accurate answer costs is not known: {listed(reasons)}."
         return
     cheapest, *others = [name for _, name in known]
+    high = costs[cheapest].interval.high
     shown = [f"{_thousand(costs[name])}{'' if name == 'all' else f' with {name}'}" for _, name in known[:MOST_NAMED]]
     more = f"; {len(known) - MOST_NAMED} more are in the table" if len(known) > MOST_NAMED else ""
     yield f"1,000 accurate answers cost {listed(shown)}{more}."
-    high, lows = costs[cheapest].interval.high, [costs[name].interval.low for name in others]
-    if any(high is None or low is None or low <= high for low in lows):
-        yield f"The intervals overlap: that {cheapest} is cheaper is not shown."
+    lows = {name: costs[name].interval.low for name in others}
+    overlapping = [name for name, low in lows.items() if high is None or low is None or low <= high]
+    if overlapping:
+        few = "These data are too few to be sure: the intervals of the two costs overlap"
+        yield f"An accurate answer seems to cost less with {cheapest} than with {listed(overlapping)}. {few}."
+    elif others:
+        yield f"An accurate answer costs less with {cheapest} than with {listed(others)}: the intervals do not overlap."
 
 
 def _thousand(cost: CostPerAccurate) -> str:
@@ -87,7 +96,7 @@ def _tables(report: CostReport) -> Iterator[Table]:
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(value or NONE for value in group.key.values()) or ("all",), group) for group in report.groups]
     reasons = Counter(group.cost_per_accurate_answer.reason for group in report.groups)
-    note = "An interval counts each question once, however many runs answered it (docs/cost.md)."
+    note = "An interval counts each question once, however many runs answered it."
     note += "".join(f" None: {why} ({count:,}x)." for why, count in reasons.items() if why)
     columns = (*by, _UNIT, "accurate", "rows", "unknown cost", "runs")
     rows = tuple((*names, *_of_group(group)) for names, group in named)

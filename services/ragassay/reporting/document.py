@@ -68,6 +68,11 @@ class Table:
         """Has it figures with bars?"""
         return any(isinstance(cell, Figure) and cell.bar for row in self.rows for cell in row)
 
+    @property
+    def stacks(self) -> bool:
+        """Has it, beside the first column, cells that are too wide for a row of a narrow screen?"""
+        return self.drawn or any(isinstance(cell, Link) for row in self.rows for cell in row[1:])
+
     def texts(self) -> Iterator[tuple[str, ...]]:
         """The rows as text; below each, what the ``notes`` of its figures say."""
         for row in self.rows:

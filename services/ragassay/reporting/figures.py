@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from urllib.parse import urlencode
 
-from ragassay.core.formatting import interval, number, quantity
+from ragassay.core.formatting import interval, number, percent, quantity
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Report
-from ragassay.core.statistics import Estimate, Interval
+from ragassay.core.statistics import Estimate, IncrementalCost, Interval
 from ragassay.reporting.charts import Chart, Drawn, bars, dots
 from ragassay.reporting.document import Bar, Cell, Figure, Link, Table
 
@@ -138,6 +138,16 @@ def spent(used: Usage) -> str:
     return ", ".join(parts)
 
 
+def marginal_cost(cost: IncrementalCost) -> str:
+    """``1,000 more accurate answers cost 23 USD (95 % interval 11 to 190, n=30).``, or why they have no price."""
+    if cost.value is None:
+        return f"more accurate answers have no price: {cost.reason}."
+    ends = interval(of_thousand(cost.interval), quantity, "{} to {}")
+    sure = ends if cost.interval.low is None else f"{percent(cost.interval.level)} interval {ends}"
+    caveat = f"; {cost.interval.reason}" if cost.interval.low is not None and cost.interval.reason else ""
+    return f"1,000 more accurate answers cost {quantity(1000 * cost.value)} USD ({sure}, n={cost.n}{caveat})."
+
+
 def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
     """What to fix first in each system. ``rows``: where the rows are shown, to which bars lead."""
     for name, one in report.systems.items():
@@ -150,7 +160,8 @@ def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
             drawn = Drawn(fix.cause, after.value or 0.0, share(after), after.interval, address)
             levels[fix.cause.replace("_", " ")] = drawn
         title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
-        if chart := bars(title, "accuracy at most", levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
+        unit = "accuracy once this cause and those above are fixed"
+        if chart := bars(title, unit, levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
             yield chart
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated
+from urllib.parse import urlencode
 
+import numpy as np
 from fastapi import Query, Request, Response
 
-from ragassay.analysis.models import Comparison
-from ragassay.core.formatting import split_names
+from ragassay.analysis.describe import MAX_PAIRS
+from ragassay.analysis.models import Comparison, Pair
+from ragassay.core.formatting import minute, split_names
+from ragassay.core.report import run_and_system
 from ragassay.core.statistics import Interval
+from ragassay.dashboard.changes import CHANGES, against, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.pages.queries import CHANGES
 from ragassay.dashboard.site import AnyForm, exported, pages, shown, shown_document
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
-from ragassay.reporting.document import Document
+from ragassay.reporting.document import Document, Link
+from ragassay.reporting.trends import change_sentence
 
 RECENT = 100  # runs among which one on the same dataset is looked for
 router = pages()
@@ -25,31 +31,42 @@ router = pages()
 def _compare(
     request: Request,
     run: Annotated[list[str] | None, Query(max_length=20)] = None,
+    system: Annotated[str, Query(max_length=300)] = "",
     baseline: Annotated[str, Query(max_length=300)] = "",
     metrics: Annotated[str, Query(max_length=1000)] = "",
     form: AnyForm = "page",
 ) -> Response:
+    """Systems side by side; of two whole runs the same system of each, the older run first."""
     library: Library = request.state.library
-    chosen = list(dict.fromkeys(run or ())) or _newest(library)
-    if not chosen:
+    runs = list(dict.fromkeys(run or ())) or _newest(library)
+    if not runs:
         nothing = "There is nothing to compare yet: two runs, or one with two systems, are needed."
         before, after = (
             "ragassay evaluate answers.jsonl --name before",
             "ragassay evaluate new-answers.jsonl --name after",
         )
         return shown_document(request, Document("Compare"), commands=(nothing, before, after))
+    runs, shared = _in_order(library, runs)
+    known = {name: against(library, "accurate", name, *runs) for name in shared if len(shared) > 1}
+    changes = {name: one for name, one in known.items() if one}
+    if system not in shared:  # the one that changed most
+        system = max(shared, key=lambda name: abs(changes[name].delta or 0) if name in changes else 0, default="")
+    chosen = [f"{one}#{system}" for one in runs] if system else runs
     made = library.compare(chosen, baseline or None, split_names(metrics) or None)
     if form != "page":
         return exported("comparison", EXPORTERS, made, form)
+    document = of_comparison(made, "/ui/runs", dict(_intervals(library, made)))
+    others = [change_sentence(name, one, "before", "then") for name, one in changes.items() if name != system]
     return shown(
         request,
         "compare.html",
-        asked={"run": chosen, "baseline": baseline, "metrics": metrics},
+        asked={"run": runs, "system": system, "baseline": baseline, "metrics": metrics},
         comparison=made,
         formats=EXPORTERS.names(),
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
-        changes=CHANGES if _links_to_changes(library, made) else {},
-        document=of_comparison(made, "/ui/runs", dict(_intervals(library, made))),
+        shared=shared,
+        changes=[link for pair in made.pairs[:MAX_PAIRS] for link in _changes(library, made, pair)],
+        document=replace(document, answer=(*document.answer, *others)),
     )
 
 
@@ -63,6 +80,27 @@ def _newest(library: Library) -> list[str]:
     return [before.id, newest.id] if before else []
 
 
+def _in_order(library: Library, runs: list[str]) -> tuple[list[str], list[str]]:
+    """Two whole runs, the older first, and the names of the systems that both have; else the runs as they are."""
+    if len(runs) != 2 or any(run_and_system(run)[1] for run in runs):
+        return runs, []
+    older, newer = sorted((library.open(run).record for run in runs), key=lambda record: record.created_at)
+    return [older.id, newer.id], [name for name in newer.systems if name in older.systems]
+
+
+def _changes(library: Library, made: Comparison, pair: Pair) -> Iterator[Link]:
+    """How many questions changed in each way, as links to these; none if the rows are not those of the same questions."""
+    a, b = made.sides[pair.a], made.sides[pair.b]
+    shared = side_by_side(library, ["accurate"], (a.run, a.system), (b.run, b.system))
+    of = f"{pair.b}: " if len(made.pairs) > 1 else ""
+    for changed, label in CHANGES.items():
+        if shared is None:
+            return
+        count = int(changed_questions(np.vstack(shared[:2]), changed).sum())
+        asked = {"system": b.system, "changed": changed, "since": f"{a.run}#{a.system}"}
+        yield Link(f"{of}{count:,} {label}", f"/ui/runs/{b.run}/queries?{urlencode(asked)}")
+
+
 def _intervals(library: Library, made: Comparison) -> Iterator[tuple[str, Interval]]:
     """The interval of each system's accuracy over all its rows."""
     for name, side in made.sides.items():
@@ -73,12 +111,4 @@ def _intervals(library: Library, made: Comparison) -> Iterator[tuple[str, Interv
 def _title(library: Library, run: str) -> str:
     """A run's name, if it has one, and when it was made."""
     report = library.report(run)
-    return f"{report.provenance.configuration.name or run}, {report.run.created_at[:16].replace('T', ' ')}"
-
-
-def _links_to_changes(library: Library, made: Comparison) -> bool:
-    """Does the page of a run's questions list what changed here? It does so by accuracy, against the run's first system."""
-    baseline, runs = made.sides[made.baseline], {side.run for side in made.sides.values()}
-    if len(runs) > 1 or len(made.sides) == 1 or "accurate" not in made.metrics:
-        return False
-    return baseline.system == next(iter(library.open(baseline.run).record.systems))
+    return f"{report.provenance.configuration.name or report.provenance.dataset.name}, {minute(report.run.created_at)}"

@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 from ragassay.analysis.costs import DIMENSIONS, asked
 from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.dashboard.changes import since_last_week
+from ragassay.dashboard.changes import marginal_costs, since_last_week
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
 from ragassay.reporting.costs import of_costs
@@ -48,13 +48,13 @@ def _cost(
     library: Library = request.state.library
     systems, datasets = ([name for name in names or () if name.strip()] for names in (system, dataset))
     form = {"since": since[:10], "until": until[:10], "by": by, "system": systems[:1], "dataset": datasets[:1]}
-    document, what = None, ""
+    document, what, listed = None, "", list(islice(library.runs(), RECENT))
     try:
-        report = library.costs(asked(since=since or None, until=until or None, by=by, system=systems, dataset=datasets))
-        document = of_costs(report)
+        query = asked(since=since or None, until=until or None, by=by, system=systems, dataset=datasets)
+        document = of_costs(library.costs(query), marginal_costs(library, listed, query))
     except NothingToEvaluate as error:
         what = error.message
-    choices = _choices(list(islice(library.runs(), RECENT))) | {"dimensions": DIMENSIONS}
+    choices = _choices(listed) | {"dimensions": DIMENSIONS}
     return shown(request, "cost.html", form=form, document=document, what=what, **choices)
 
 

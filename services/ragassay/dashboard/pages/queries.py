@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from fastapi import Query, Request, Response
 
 from ragassay.core.errors import BadInput, NotFound
+from ragassay.core.formatting import minute
 from ragassay.core.models import Result
+from ragassay.core.report import run_and_system
 from ragassay.dashboard import views
+from ragassay.dashboard.changes import CHANGES, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
+from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, address_of, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
@@ -23,29 +26,54 @@ from ragassay.storage.selection import Selection
 
 MOST_SCORES = 3  # below an answer
 router = pages()
-_ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed")
-CHANGES = {"worse": "Got worse", "better": "Got better", "wrong": "All wrong"}
+_ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed", "since")
 _BACK = "go back to the list of queries"
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question with the row of each system; ``at``: the position of each chosen row, None if it is not chosen."""
+class Column:
+    """The rows of a system that a page shows side by side with those of others."""
 
-    rows: tuple[Result | None, ...]
-    at: tuple[int | None, ...]
+    label: str
+    system: str
+    rows: RowIndex
+
+    def address(self, row: Result) -> str:
+        """Of the page of a row."""
+        return f"/ui/runs/{self.rows.record.id}/row?{address_of({'system': row.system, 'id': row.query_id})}"
+
+
+class Cell(NamedTuple):
+    """The row of a system on a question, None if there is none; the address of its page; whether it is among the chosen."""
+
+    row: Result | None
+    address: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with a cell for each column."""
+
+    cells: tuple[Cell, ...]
 
     @property
     def first(self) -> Result:
         """A row that has the question's text, id and category."""
-        return next(row for row in self.rows if row is not None)
+        return next(cell.row for cell in self.cells if cell.row is not None)
+
+    @property
+    def address(self) -> str:
+        """Of the page of its first chosen row."""
+        return next(cell.address for cell in self.cells if cell.is_chosen)
 
 
 class ChosenRows:
     """The rows of a run that an address asks for, by their ``places``; raises BadInput, UnknownName and NotFound.
 
     ``asked``: the selection, as an address has it. ``changed`` in it: only questions on which a system is less accurate
-    than the first ("worse"), or more ("better"), or on which none is accurate ("wrong").
+    than the first ("worse"), or more ("better"), or on which none is accurate ("wrong"). With ``since``, RUN#SYSTEM: than
+    that system, which answered the same questions in the same order, and only the ``system`` and that one are shown.
     """
 
     def __init__(self, request: Request, run: str) -> None:
@@ -55,10 +83,31 @@ class ChosenRows:
             self.asked["where"] = where
         self.rows: RowIndex = request.state.library.rows(run)
         self.each = self.rows.record.dataset.rows  # rows of one system: the number of a row's question is the rest
-        selection = {name: value for name, value in self.asked.items() if name != "changed"}
+        self.columns = [Column(system, system, self.rows) for system in self.rows.systems]
+        selection = {name: value for name, value in self.asked.items() if name not in ("changed", "since")}
         self.places: Any = self.rows.selected(Selection.given(**selection))
         if changed := self.asked.get("changed"):
-            self.places = self.places[_changed(self.rows, changed)[self.places % self.each]]
+            scores = self._compared(request.state.library)
+            self.places = self.places[changed_questions(scores, changed)[self.places % self.each]]
+
+    def _compared(self, library: Library) -> Any:
+        """Accuracy of the system that the others are compared with, and of these; shape (systems, questions)."""
+        if "accurate" not in self.rows.record.metrics:
+            raise BadInput("the run has no metric accurate, so that no change is known", where="changed")
+        if "since" not in self.asked:
+            return self.rows.column("accurate").reshape(len(self.rows.systems), -1)
+        run, before = run_and_system(self.asked["since"])
+        system, now = self.asked.get("system", ""), self.rows.record
+        shared = side_by_side(library, ["accurate"], (run, before or ""), (now.id, system))
+        if shared is None:
+            hint = "name a system of each run: since=RUN#SYSTEM and system=SYSTEM"
+            raise BadInput("these are not the same questions in the same order", where="since", hint=hint)
+        rows = library.rows(run)
+        both = [Column(str(before), str(before), rows), Column(system, system, self.rows)]
+        if rows.record.id != now.id:
+            both = [replace(one, label=f"{one.system}, {minute(one.rows.record.created_at)}") for one in both]
+        self.columns = both
+        return np.vstack(shared[:2])
 
     @property
     def questions(self) -> Any:
@@ -72,13 +121,22 @@ class ChosenRows:
         page = every[start : start + most]
         held = np.flatnonzero(np.isin(self.places % self.each, page))
         position = dict(zip(self.places[held].tolist(), held.tolist(), strict=True))
-        places = [self.of_question(number) for number in page]
-        rows = self.rows.by_number(place for of_question in places for place in of_question)
-        return [Question(tuple(map(rows.get, of)), tuple(map(position.get, of))) for of in places], len(every)
+        of_columns = [list(self._cells(column, page, position)) for column in self.columns]
+        return [Question(cells) for cells in zip(*of_columns, strict=True)], len(every)
 
-    def of_question(self, place: int) -> list[int]:
-        """The places of the rows of all systems on the question of a row."""
-        return [int(place) % self.each + self.each * n for n in range(len(self.rows.systems))]
+    def _cells(self, column: Column, questions: Any, position: Mapping[int, int]) -> Iterator[Cell]:
+        """A cell for each question; ``position``: of the chosen rows, by their places."""
+        places = [int(place) % self.each + self.each * column.rows.systems.index(column.system) for place in questions]
+        found = column.rows.by_number(places)
+        for place in places:
+            row, at = found.get(place), position.get(place) if column.rows is self.rows else None
+            chosen = f"/ui/runs/{self.rows.record.id}/row?{address_of({**self.asked, 'at': at})}"
+            yield Cell(row, chosen if at is not None else column.address(row) if row else "", at is not None)
+
+    def of_question(self, place: int) -> list[tuple[Column, Result]]:
+        """What is shown of the question of a row: the row of each column, as far as it is there."""
+        cells = [(column, next(self._cells(column, [place], {})).row) for column in self.columns]
+        return [(column, row) for column, row in cells if row]
 
     def position(self, query_id: str) -> int:
         """The position of the row on a query among those that are chosen; raises NotFound."""
@@ -87,18 +145,6 @@ class ChosenRows:
             if place is not None and len(at := np.flatnonzero(self.places == place)):
                 return int(at[0])
         raise NotFound(f"there is no row {query_id[:200]!r}", hint=_BACK)
-
-
-def _changed(rows: RowIndex, changed: str) -> Any:
-    """Which questions changed in a way, by accuracy."""
-    if changed not in CHANGES:
-        raise BadInput(f"changed should be one of {', '.join(CHANGES)}", where="changed")
-    if "accurate" not in rows.record.metrics:
-        raise BadInput("the run has no metric accurate, so that no change is known", where="changed")
-    first, *others = rows.column("accurate").reshape(len(rows.systems), -1)
-    if changed == "wrong":
-        return np.all([each == 0 for each in (first, *others)], axis=0)
-    return np.any([each < first if changed == "worse" else each > first for each in others], axis=0)
 
 
 @router.get("/ui/runs/{run}/queries")
@@ -116,27 +162,29 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         run=run,
         report=report,
         asked=asked,
+        columns=[column.label for column in chosen.columns],
         questions=questions,
         start=start,
         total=total,
         chosen=len(chosen.places),
         scores=[name for name in wanted if name != "accurate"][:MOST_SCORES],
-        presets=_presets(list(report.systems), metrics),
+        presets=_presets(list(report.systems), metrics, asked),
         figures=[*metrics, *FIGURES],
         failures=failing.FAILURES,
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
 
 
-def _presets(systems: list[str], metrics: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _presets(systems: list[str], metrics: Sequence[str], asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Choices of rows that most readers want, by name."""
     if "accurate" not in metrics:
         return {"Failed": {"failed": "true"}}
     wrong: dict[str, Any] = {"sort": "correctness"} if "correctness" in metrics else {}
     wrong["where"] = ("accurate<1",)
-    if len(systems) == 1:
+    if len(systems) == 1 and "since" not in asked:
         return {"Not accurate": wrong, "Failed": {"failed": "true"}}
-    changes = {label: {"changed": name} for name, label in CHANGES.items()}
+    pair = {name: asked[name] for name in ("system", "since") if "since" in asked}
+    changes = {label.capitalize(): {"changed": name, **pair} for name, label in CHANGES.items()}
     return changes | {f"Not accurate: {name}": {"system": name, **wrong} for name in systems}
 
 
@@ -155,7 +203,7 @@ def _row(
     if not rows:
         raise NotFound("there is no such row", hint=_BACK)
     place, row = int(chosen.places[at]), rows[0]
-    sample, every = library.sample(run, row), chosen.rows.at(chosen.of_question(place))
+    sample, every = library.sample(run, row), chosen.of_question(place)
     sentences, facts = views.units(row)
     on_page = int(np.flatnonzero(chosen.questions == place % chosen.each)[0])
     return shown(
@@ -173,7 +221,11 @@ def _row(
         facts=facts,
         contexts=views.contexts(sample),
         history=views.history(row),
-        tables=list(views.tables(row, every, sample)),
-        others=[one for one in every if one.system != row.system],
+        tables=list(views.tables(row, {column.label: one for column, one in every}, sample)),
+        others=[
+            (column.label, column.address(one), one)
+            for column, one in every
+            if column.rows is not chosen.rows or one.system != row.system
+        ],
         divided=list(disagreements(row.ratings)),
     )
