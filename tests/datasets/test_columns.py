@@ -1,8 +1,10 @@
 """Which column is which field: native names, those of other tools, and ``--map``; what nobody knows becomes metadata."""
 
+import re
+
 import pytest
 
-from ragassay.core.errors import BadData
+from ragassay.core.errors import BadData, BadInput
 from ragassay.core.models import Message, Sample
 from ragassay.datasets.columns import ALIASES
 from ragassay.datasets.load import load
@@ -110,6 +112,98 @@ def test_map_decides_between_two_names(write, only):
     assert (sample.answer, sample.metadata) == ("s", {"question": "Q", "response": "r"})
 
 
+@pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours in ALIASES for alias in ALIASES[ours]])
+def test_map_takes_on_its_left_every_name_that_a_column_may_have(ours, alias, only):
+    given, expected = VALUES.get(ours, ("x", "x"))
+    row = {"zebra": given} if ours == "query" else {**Q, "zebra": given}
+    sample = only(row, mapping={alias: "zebra"})
+    assert getattr(sample if ours in Sample.model_fields else sample.response, ours) == expected
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        (
+            {"output": "a"},
+            "output may mean answer or ground_truth_answer; say --map answer=a or --map ground_truth_answer=a",
+        ),
+        ({"context": "a"}, "context may mean contexts or reference_contexts; say --map contexts=a or"),
+        ({"response": "a", "answer": "b"}, "--map answer=b: answer is named twice; answer=a is given too"),
+        ({"qestion": "a"}, "unknown field 'qestion'; did you mean query=a?"),
+    ],
+)
+def test_map_refuses_a_name_that_is_unclear(mapping, message, only):
+    with pytest.raises(BadInput, match=re.escape(message)):
+        only({**Q, "a": "x", "b": "y"}, mapping=mapping)
+
+
+LOG = {
+    "user_question": "Who is it?",
+    "bot_reply": "It is Ann.",
+    "passages": ["Ann is here now."],
+    "gold": "Ann",
+    "ms": 5,
+}
+LOG_COLUMNS = "--map query=user_question --map answer=bot_reply --map contexts=passages --map ground_truth_answer=gold"
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        (LOG, LOG_COLUMNS),
+        ({"Prompt": "Who?", "Bot reply": "It is Ann."}, "--map query=Prompt --map 'answer=Bot reply'"),
+        ({"prompt": "Who?", "system_prompt": "Be brief."}, "--map query=prompt"),
+        ({"frage": "Wer ist es?", "antwort": "Ann"}, "--map query=frage"),
+        ({"x": "Who is it", "old_answer": "Ann", "new_answer": "Bea"},
+         "--map query=COLUMN --map answer=COLUMN ('old_answer' or 'new_answer')"),
+        ({"ask": {"request": "Who?"}, "result": {"text": "Ann", "hits": [{"body": "Ann is here now.", "id": "d1"}]}},
+         "--map query=ask.request --map answer=result.text --map contexts=result.hits.body"),
+        ({"prompt": "Who?", "documents": ["d1", "d2"], "gold_passages": ["Ann is here now."]},
+         "--map query=prompt --map reference_contexts=gold_passages"),
+        ({"prompt": "Who?", "chunk_1": "Ann is here.", "chunk_2": "Bea was there."}, "--map query=prompt --map contexts=chunk"),
+    ],
+)  # fmt: skip
+def test_load_without_a_query_says_all_options_that_read_its_columns(row, options, only):
+    with pytest.raises(BadData) as caught:
+        only(row)
+    assert caught.value.hint == f"name the columns: {options}"
+
+
+def test_load_reads_a_log_as_its_error_says(only):
+    mapping = dict(option.split("=") for option in LOG_COLUMNS.removeprefix("--map ").split(" --map "))
+    sample = only(LOG, mapping=mapping)
+    assert (sample.query, sample.answer, sample.contexts) == ("Who is it?", "It is Ann.", ("Ann is here now.",))
+    assert (sample.ground_truth_answer, sample.metadata) == (("Ann",), {"ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "option"),
+    [
+        ("docs", [{"text": "Ann is here now.", "id": "d1", "score": 0.5}], "contexts=docs.text"),
+        ("retrieved_docs", ["Ann is here now."], "contexts=retrieved_docs"),
+        ("retrieved_docs", ["d1", "d2"], "retrieved_doc_ids=retrieved_docs"),
+        ("source", "wiki", None),
+    ],
+)
+def test_load_warns_of_passages_in_a_column_of_another_name(column, value, option, write):
+    warnings = load(write("a.json", [{**Q, "answer": "Ann.", column: value}])).warnings
+    assert [text.rpartition("--map ")[2] for text in warnings] == ([option] if option else [])
+
+
+@pytest.mark.parametrize(("name", "mapping"), [("contexts", {}), ("context", {}), ("Chunk", {"contexts": "Chunk"})])
+def test_load_reads_numbered_columns_as_contexts(name, mapping, write):
+    header = ",".join(f"{name}_{n}" for n in (1, 10, 2))
+    path = write("a.csv", f"question,answer,{header}\nq,r,one,ten,two\ns,t,,,two\n")
+    dataset = load(path, mapping=mapping)
+    assert [sample.contexts for sample in dataset] == [("one", "two", "ten"), ("two",)]
+    assert dataset.kept == ()
+
+
+def test_map_to_one_numbered_column_leaves_the_others_alone(only):
+    sample = only({**Q, "context_1": "a", "context_2": "b", "context_3": "c"}, mapping={"contexts": "context_2"})
+    assert (sample.contexts, sample.metadata) == (("b",), {"context_1": "a", "context_3": "c"})
+
+
 def test_map_reaches_into_objects_and_lists(only):
     hits = [{"id": "d", "body": {"text": "c"}}, {"id": "e", "body": {"text": "f"}}]
     mapping = {"query": "payload.ask.text", "contexts": "hits[].body.text", "retrieved_doc_ids": "hits.id"}
@@ -142,8 +236,12 @@ def test_load_keeps_unknown_columns_as_metadata(write):
 
 def test_load_warns_of_a_name_that_comes_close_to_ours(write):
     dataset = load(write("a.json", [{**Q, "relevent_doc_ids": ["d"], "Ground Truth": "t", "zebra": 1, "anwser": "r"}]))
-    meant = (("relevent_doc_ids", "relevant_doc_ids"), ("Ground Truth", "ground_truth_answer"), ("anwser", "answer"))
+    meant = (
+        ("Ground Truth", "ground_truth_answer", "'ground_truth_answer=Ground Truth'"),
+        ("relevent_doc_ids", "relevant_doc_ids", "relevant_doc_ids=relevent_doc_ids"),
+        ("anwser", "answer", "answer=anwser"),
+    )
     assert dataset.warnings == tuple(
-        f"{theirs} is kept as metadata; did you mean {ours}? --map {ours}={theirs}" for theirs, ours in meant
+        f"{theirs} is kept as metadata; did you mean {ours}? --map {option}" for theirs, ours, option in meant
     )
     assert dataset.kept == ("relevent_doc_ids", "Ground Truth", "zebra", "anwser")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragassay.sdk.evaluation import Given
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
+_TWO = "ragassay compare A.jsonl B.jsonl; of one file with two columns of answers, evaluate each: --map answer=COLUMN --name NAME"
 
 # Those of ``evaluate`` that have another meaning here, or none.
 _NOT_TAKEN = ("dataset", "system", "output", "name", "metrics", "baseline")
@@ -90,7 +91,7 @@ def compare(
         from ragassay.sdk.evaluation import NOTHING
 
         if len(runs) == 1:
-            raise BadInput(f"a comparison needs two systems, {data} is one", hint="ragassay compare A.jsonl B.jsonl")
+            raise BadInput(f"a comparison needs two systems, {data} is one", hint=_TWO)
         configuration = configured(config, {**options, "metrics": metrics}, data=Path(data))
         return configuration.model_copy(update={"systems": {}}), NOTHING
 

@@ -45,7 +45,11 @@ Outputs = Annotated[
 
 Map = Annotated[
     list[str] | None,
-    Option("--map", metavar="OURS=THEIRS", help="Column of a field that isn't recognized. Repeatable."),
+    Option(
+        "--map",
+        metavar="OURS=THEIRS",
+        help="Your column of a field, such as answer=reply or contexts=docs.text, if its name isn't recognized. Repeatable.",
+    ),
 ]
 Concurrency = Annotated[int | None, Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
 BudgetUsd = Annotated[

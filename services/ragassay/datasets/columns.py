@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,6 +19,7 @@ from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
+from ragassay.datasets.guesses import MOST_ROWS, guesses
 from ragassay.datasets.source import Source
 
 Wanted = Literal["dataset", "responses"]
@@ -64,6 +67,14 @@ SECONDS = "completion_time"
 _IN_NESTED = {"answer": ("output",), "contexts": ("context",)}  # inside a response they mean one thing
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
+_UNCLEAR = {"output": ("answer", "ground_truth_answer"), "context": ("contexts", "reference_contexts")}
+_USUAL = {
+    "dataset": ("query", "answer", "contexts", "ground_truth_answer", "reference_contexts"),
+    "responses": ("answer", "contexts"),
+}  # the fields that are looked for in columns with other names
+_NEEDED = ("answer", "contexts", "ground_truth_answer")
+_NUMBERED = re.compile(r"(.*[^\W\d_])[ _.-]?(\d+)")
+_LISTED = ("contexts", "context", *ALIASES["contexts"])
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class ColumnMapping:
     """The column that each of our fields is read from; a dotted name reaches into objects.
 
     ``metadata`` is the column of a row's own metadata; ``nested``: responses are objects in the column ``response``;
-    ``in_seconds`` are fields that are given in seconds.
+    ``in_seconds`` are fields that are given in seconds. ``guesses``: columns that may hold a field that is not read.
     """
 
     sources: Mapping[str, str]
@@ -79,6 +90,12 @@ class ColumnMapping:
     nested: bool = False
     in_seconds: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    guesses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def suggestion(self) -> str:
+        """The options that read the columns that are guessed."""
+        return " ".join(map(map_option, self.guesses, self.guesses.values()))
 
     @cached_property
     def taken(self) -> frozenset[str]:
@@ -127,14 +144,20 @@ class ColumnMapping:
 
 
 def decide_columns(
-    source: Source, rows: Sequence[Mapping[str, Any]], mapping: Mapping[str, str], wanted: Wanted
+    source: Source,
+    rows: Sequence[Mapping[str, Any]],
+    mapping: Mapping[str, str],
+    wanted: Wanted,
+    elsewhere: Collection[str] = (),
 ) -> ColumnMapping:
     """What the columns of a source are, by its header and its first rows. ``mapping`` is {our field: their column}.
+
+    The columns of fields ``elsewhere`` may be missing: they are in another file.
 
     Raises UnknownName and BadSettings for a mapping that does not fit, BadData if the names can't decide.
     """
     try:
-        return _ColumnMapper(source, rows, mapping, wanted).map()
+        return _ColumnMapper(source, rows, mapping, wanted, elsewhere).map()
     except BadData as error:
         raise BadData([*error.problems, *source.problems], hint=error.hint) from None
 
@@ -143,42 +166,84 @@ class _ColumnMapper:
     """Decides for one source, by some of its rows, which may be samples of a dataset or a system's responses."""
 
     def __init__(
-        self, source: Source, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], wanted: Wanted
+        self,
+        source: Source,
+        rows: Sequence[Mapping[str, Any]],
+        given: Mapping[str, str],
+        wanted: Wanted,
+        elsewhere: Collection[str],
     ) -> None:
-        self._path, self._rows, self._given, self._wanted = source.path, rows, given, wanted
+        self._path, self._rows, self._wanted = source.path, rows, wanted
         self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
         self._filled = {name for values in rows for name, value in values.items() if value is not None}
-        self._nested = "response" not in given.values() and any(isinstance(v.get("response"), Mapping) for v in rows)
+        self._in_seconds = given.get(SECONDS)
+        self._given = self._by_field(given, elsewhere)
+        self._nested = "response" not in self._given.values() and any(
+            isinstance(v.get("response"), Mapping) for v in rows
+        )
         self._sources: dict[str, str] = {}
         self._warnings: list[str] = []
 
     def map(self) -> ColumnMapping:
-        for ours, theirs in self._given.items():
-            self._check_given(ours, theirs)
         columns = {ours: self._given.get(ours) or self._column_of(ours) for ours in FIELDS}
         self._sources = {ours: column for ours, column in columns.items() if column}
         self._map_ambiguous("output", self._meaning_of_output)
         self._map_ambiguous("context", self._meaning_of_context)
         self._require_input()
         seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
+        seconds |= {self._in_seconds} if self._in_seconds else set()
         in_seconds = frozenset(ours for ours, path in self._sources.items() if path in seconds)
         if any(map(self._has, in_seconds)):
             self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )
         metadata = self._given.get("metadata", "metadata")
-        return ColumnMapping(self._sources, metadata, self._nested, in_seconds, tuple(self._warnings))
+        return ColumnMapping(self._sources, metadata, self._nested, in_seconds, tuple(self._warnings), self._guesses())
 
-    def _check_given(self, ours: str, theirs: str) -> None:
-        where = f"--map {ours}={theirs}"
+    def _by_field(self, given: Mapping[str, str], elsewhere: Collection[str]) -> dict[str, str]:
+        """The mapping by our own names; raises UnknownName for a name that no column may have, BadSettings."""
+        by_field: dict[str, str] = {}
+        for name, theirs in given.items():
+            ours, where = self._field_named(name, theirs), f"--map {name}={theirs}"
+            if ours in by_field:
+                raise BadSettings(f"{ours} is named twice", where=where, hint=f"{ours}={by_field[ours]} is given too")
+            if theirs not in self._columns and not self._fills(theirs):
+                if ours in elsewhere:
+                    continue
+                what = f"{self._path} has no column {shown(theirs)}"
+                raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
+            by_field[ours] = theirs
+        return by_field
+
+    def _field_named(self, name: str, theirs: str) -> str:
+        """Our field of that name, which may be any that a column may have."""
+        where = f"--map {name}={theirs}"
+        if meanings := _UNCLEAR.get(name):
+            options = " or ".join(map_option(ours, [theirs]) for ours in meanings)
+            raise BadSettings(f"{name} may mean {' or '.join(meanings)}", where=where, hint=f"say {options}")
+        if name in ALIASES["relevance_scores"]:
+            return "relevance_scores" if self._holds(theirs, Mapping, "{") else "relevant_doc_ids"
+        ours = FIELDS_BY_ALIAS.get(name, name)
         if ours not in (*FIELDS, "metadata"):
-            unknown = UnknownName("field", ours, FIELDS, where=where)
-            meant = FIELDS_BY_ALIAS.get(ours) or near(ours)
-            unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left" if meant else unknown.hint
+            unknown = UnknownName("field", name, FIELDS, where=where)
+            if meant := near(name):
+                unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left"
             raise unknown
-        if theirs not in self._columns and not self._fills(theirs):
-            what = f"{self._path} has no column {shown(theirs)}"
-            raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
+        return ours
+
+    def _guesses(self) -> dict[str, list[str]]:
+        """Columns that may hold a usual field that is not read, by their names and by what is there."""
+        taken = {path.replace("[]", "") for path in self._sources.values()}
+        known = {*taken, *FIELDS, *FIELDS_BY_ALIAS} - ({"response"} if self._nested else set())
+        rows = [
+            {name: value for name, value in values.items() if name not in known} for values in self._rows[:MOST_ROWS]
+        ]
+        open_ = [ours for ours in _USUAL[self._wanted] if not self._has(ours)]
+        guessed = guesses(rows, open_)
+        if lists := _numbered(self._columns):
+            guessed |= guesses([with_lists(row, lists) for row in rows], [ours for ours in open_ if "contexts" in ours])
+        named = {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
+        return {ours: left for ours, paths in named.items() if (left := [path for path in paths if path not in taken])}
 
     def _listed(self) -> str:
         return listed(map(shown, self._columns), most=12) or "none"
@@ -254,11 +319,47 @@ class _ColumnMapper:
         is_dataset = self._wanted == "dataset"
         if self._has("query", "history") if is_dataset else self._has(*RESPONSE_FIELDS):
             return
-        needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
-        hint = f"say which: --map {needed}=COLUMN"
+        needed, others = _USUAL[self._wanted][0], [ours for ours in _NEEDED if not self._has(ours)]
+        what = f"it{', nor ' if others else ''}{', '.join(others)}" if is_dataset else "any part of a response"
+        guessed = {needed: [], **self._guesses()}
+        hint = f"name the columns: {' '.join(map(map_option, guessed, guessed.values()))}"
         if len(self._columns) == 1 and (mark := next((m for m in ";\t|," if m in self._columns[0]), None)):
             hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and set format=tsv"
+        elif is_dataset and not guessed["query"] and self._has("query_id") and self._has(*RESPONSE_FIELDS):
+            hint += f"; if the questions are in another file: ragassay evaluate QUESTIONS --system v1={self._path}"
         raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)
+
+
+def map_option(ours: str, columns: Sequence[str]) -> str:
+    """The option that reads a field from a column, as a shell takes it; the user chooses among several."""
+    if len(columns) == 1:
+        return f"--map {shlex.quote(f'{ours}={columns[0]}')}"
+    return f"--map {ours}=COLUMN" + (f" ({' or '.join(map(shown, columns))})" if columns else "")
+
+
+def lists_in_columns(columns: Collection[str], mapping: Mapping[str, str]) -> frozenset[str]:
+    """Names of lists that stand in several columns, to be read as one: ``context`` for ``context_1`` and ``context_2``.
+
+    They are lists of contexts, or named in ``mapping`` as if they were columns; none of whose columns is named there.
+    """
+    single = {match[1] for column in mapping.values() if (match := _NUMBERED.fullmatch(column))}
+    return (_numbered(columns) & {*_LISTED, *mapping.values()}) - single
+
+
+def _numbered(columns: Collection[str]) -> frozenset[str]:
+    counts = Counter(match[1] for column in columns if (match := _NUMBERED.fullmatch(column)))
+    return frozenset(name for name, count in counts.items() if count > 1 and name not in columns)
+
+
+def with_lists(values: Mapping[str, Any], lists: Collection[str]) -> dict[str, Any]:
+    """The row with one list in place of its numbered columns, in the order of the numbers and without empty entries."""
+    row = dict(values)
+    found = [match for column in values if (match := _NUMBERED.fullmatch(column)) and match[1] in lists]
+    for match in sorted(found, key=lambda match: int(match[2])):
+        value = row.pop(match[0])
+        entries = row.setdefault(match[1], [])
+        entries += [] if value in (None, "") else [value]
+    return row
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:

@@ -9,7 +9,7 @@ import gc
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -22,7 +22,15 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.cells import plain
-from ragassay.datasets.columns import ColumnMapping, Wanted, decide_columns
+from ragassay.datasets.columns import (
+    RESPONSE_FIELDS,
+    SAMPLE_FIELDS,
+    ColumnMapping,
+    Wanted,
+    decide_columns,
+    lists_in_columns,
+    with_lists,
+)
 from ragassay.datasets.dataset import Dataset, DatasetDigest, Responses, plain_text, set_aside_samples
 from ragassay.datasets.readers import open_source
 from ragassay.datasets.rows import Duplicates, RowBuilder
@@ -31,7 +39,7 @@ from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 logger = logging.getLogger("ragassay")
 
 MAX_DECIDING_ROWS = 1000
-_RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
+_RENAMING = re.compile(r"--map '?(\w+)=(.+?)'?$")  # a request has no options
 
 
 def load(
@@ -43,6 +51,7 @@ def load(
     limit: int | None = None,
     max_grade: float | None = None,
     max_problems: int | None = None,
+    other_files: bool = False,
 ) -> Dataset:
     """The dataset in a file, in several files, or in rows (dicts, frames or Samples).
 
@@ -50,14 +59,15 @@ def load(
     many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is read
     and checked. A row with a grade above ``max_grade`` is a bad row.
 
-    ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document id
+    ``mapping`` is {our field: their column}; dots reach into objects. With ``other_files``, of the responses, it names their
+    columns too. ``duplicates`` says what becomes of a document id
     that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``. Raises NotFound,
     BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row, at most
     ``max_problems``.
     """
     if limit is not None and limit < 1:
         raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
-    loader = _Loader(mapping or {}, duplicates, limit, max_grade)
+    loader = _Loader(mapping or {}, duplicates, limit, max_grade, RESPONSE_FIELDS if other_files else ())
     with _loading(data, duplicates):
         parts = list(dict.fromkeys(map(Path, data))) if are_files(data) else [data]
         sources = [open_source(part, format, max_problems) for part in parts]
@@ -75,6 +85,7 @@ def load(
         warnings=tuple(loader.warnings),
         judged_only=any(source.judged_only for source in sources),
         limited=loader.limited,
+        suggestion=loader.suggestion,
     )
 
 
@@ -91,17 +102,20 @@ class _Loader:
     duplicates: Duplicates
     limit: int | None
     max_grade: float | None
+    elsewhere: Collection[str]
     mapped: dict[str, str] = field(default_factory=dict)
     kept: dict[str, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     limited: bool = False
+    suggestion: str = ""
     _rows: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
 
     def samples(self, source: Source) -> Iterator[Sample]:
         """The samples of one source; its bad rows are raised together when it was read to its end."""
-        rows, columns = _with_columns(source, self.mapping, "dataset")
+        rows, columns = _with_columns(source, self.mapping, "dataset", self.elsewhere)
         self.mapped = {**columns.sources, **self.mapped}
+        self.suggestion = self.suggestion or columns.suggestion
         builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
         for number, values in rows:
             if self._rows == self.limit:
@@ -124,7 +138,7 @@ class _Loader:
 
 
 def _with_columns(
-    source: Source, mapping: Mapping[str, str], wanted: Wanted
+    source: Source, mapping: Mapping[str, str], wanted: Wanted, elsewhere: Collection[str]
 ) -> tuple[Iterator[NumberedRow], ColumnMapping]:
     """All rows of a source, and its columns as its first rows decide them; raises NothingToEvaluate without rows."""
     rows, first, size = iter(source), list[NumberedRow](), 0
@@ -136,10 +150,14 @@ def _with_columns(
     if not first:
         source.check()
         raise NothingToEvaluate("there are no rows", where=str(source.path))
-    columns = ColumnMapping({})
-    if not source.canonical:
-        columns = decide_columns(source, [values for _, values in first], mapping, wanted)
-    return chain(first, rows), columns
+    if source.canonical:
+        return chain(first, rows), ColumnMapping({})
+    reading: Iterator[NumberedRow] = chain(first, rows)
+    names = {*source.columns, *(name for _, values in first for name in values)}
+    if lists := lists_in_columns(names, mapping):
+        first = [(number, with_lists(values, lists)) for number, values in first]
+        reading = chain(first, ((number, with_lists(values, lists)) for number, values in rows))
+    return reading, decide_columns(source, [values for _, values in first], mapping, wanted, elsewhere)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
@@ -172,7 +190,7 @@ def load_responses(
     texts: list[tuple[Any, Response]] = []
     with _loading(data, duplicates):
         source = open_source(data, format)
-        reading, columns = _with_columns(source, mapping or {}, "responses")
+        reading, columns = _with_columns(source, mapping or {}, "responses", SAMPLE_FIELDS)
         rows = list(reading)
         of_traces = source.of_traces and columns.sources.get("query_id") == "query_id"
         keys = ("query",) if of_traces else ("query_id", "query")

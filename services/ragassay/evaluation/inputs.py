@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -72,11 +72,12 @@ class SystemInput:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is to be evaluated: the dataset's rows, and the systems by name."""
+    """What is to be evaluated: the dataset's rows, and the systems by name; ``suggestion`` as a Dataset has it."""
 
     dataset: Source
     samples: Sequence[Sample]
     systems: Mapping[str, SystemInput]
+    suggestion: str = ""
 
     @property
     def warnings(self) -> list[str]:
@@ -147,12 +148,12 @@ def load(
     reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
     dataset = data
     if not isinstance(dataset, Dataset):
-        dataset = load_dataset(data, limit=limit, max_grade=max_grade, **reading)
+        dataset = load_dataset(data, limit=limit, max_grade=max_grade, other_files=bool(systems), **reading)
     rows = len(dataset.samples)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     systems = systems or promptfoo.systems_of(dataset.path)
     if not systems:
-        return recorded(source, dataset.samples)
+        return replace(recorded(source, dataset.samples), suggestion=dataset.suggestion)
 
     def system_input(system: str, choice: Any) -> SystemInput:
         if callable(choice):

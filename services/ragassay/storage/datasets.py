@@ -71,7 +71,8 @@ def open_data(
     """
     version = file_or_version(store, Path(data)) if isinstance(data, str | Path) else None
     if version is None:
-        return load(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade)
+        reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
+        return load(data, **reading, limit=limit, max_grade=max_grade, other_files=other_files)
     if (mapping or format != "auto") and not other_files:
         option = "map" if mapping else "format"
         raise BadSettings(
