@@ -1,10 +1,13 @@
 """TREC files against trec_eval's own code (pytrec-eval), tidy or not; broken ones by file and line."""
 
 import gzip
+import io
 import os
+import random
 import re
 import threading
 
+import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragassay.analysis.trec import evaluate_run, retrieval_metric
 from ragassay.core.errors import AssayError, TooLarge
-from ragassay.datasets import source
+from ragassay.datasets import source, trec
 from ragassay.datasets.trec import read_retrieved
 
 THEIRS = {
@@ -21,7 +24,7 @@ THEIRS = {
 }  # fmt: skip
 IDS = st.text("ab1é", min_size=1, max_size=3) | st.text("ab", min_size=7, max_size=26)
 SCORES = st.integers(-64 * 40, 64 * 40).map(lambda n: n / 64)  # exact as float32 too, which trec_eval compares
-SPELLED = st.sampled_from(["{:.6f}", "{}", "{:e}", "{:+.7f}"])
+SPELLED = st.sampled_from(["{:.6f}", "{}", "{:e}", "{:+.7f}", "{:.20f}", "{:09.3f}"])
 
 
 def values(qrels, run, names):
@@ -66,13 +69,15 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("trec")
 
 
-@settings(max_examples=60, deadline=None)
-@given(files(), st.booleans())
-def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, written, compressed):
+@settings(max_examples=90, deadline=None)
+@given(files(), st.booleans(), st.sampled_from([20, 100, trec.BLOCK]))
+def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, written, compressed, block):
     qrels, run, judged, ranked = written
     (folder / "qrels").write_bytes(gzip.compress(judged) if compressed else judged)
     (folder / "run").write_bytes(gzip.compress(ranked) if compressed else ranked)
-    ours = values(folder / "qrels", folder / "run", list(THEIRS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trec, "BLOCK", block)
+        ours = values(folder / "qrels", folder / "run", list(THEIRS))
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(THEIRS.values())).evaluate(run)
     assert set(ours) == set(qrels)
     for query in qrels:
@@ -103,6 +108,13 @@ def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
         ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n q1 Q0 b 2 nan t\n", "run:2: score: "),
         ("q1 0 a 1\n", b"q\xff Q0 a 1 2 t\n", "run:1: byte 0xff "),
         ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n", r"run:3: document 'a' .*first on line 1"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", r"run:2: document 'a' .*first on line 1"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 1e999 t\n", "run:1: score: should be a finite number, is '1e999'"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 1_0 t\n", "run:1: score: should be a finite number, is '1_0'"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 1.2.3 t\n", "run:1: score: should be a finite number, is '1.2.3'"),
+        ("q1 0 a 1\n", "q1 Q0 a\0 1 2 t\n", "run:1: holds a null character"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 t\nx q1 Q0 b 2 1 t\n", "run:1: has 5 columns"),
+        ("q1 0 a 1\n", " \n\n", "run: the run file is empty"),
     ],
 )
 def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, what):
@@ -110,6 +122,20 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
         values(*write(tmp_path, judged, ranked), ["RR"])
     assert re.match(re.escape(str(tmp_path)) + "/" + what, str(refused.value))
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("block", [300, trec.BLOCK])
+def test_numbers_are_read_as_python_reads_them(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(trec, "BLOCK", block)
+    rng = random.Random(1)
+    spelled = ["0", "-0.0", "5.", ".5", "+1", "1e-5", "-12.25E2", "0.1", "123456789012345", "1234567890123456.7"]
+    spelled += [f"{rng.gauss(0, 100):.{rng.randrange(1, 19)}{rng.choice('feg')}}" for _ in range(2000)]
+    spelled += [repr(rng.random()) for _ in range(500)]
+    by_query = [f"q{n // 7} Q0 d{n} 0 {text} t\n" for n, text in enumerate(spelled)]
+    lists = [trec._lists(part, trec.RUN) for part in trec._blocks(io.BytesIO("".join(by_query).encode()))]
+    numbers = np.concatenate([part.numbers for part in lists]).tolist()
+    expected = [sorted(map(float, spelled[n : n + 7]), reverse=True) for n in range(0, len(spelled), 7)]
+    assert numbers == [number for group in expected for number in group]
 
 
 def test_a_name_is_no_pattern(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import numpy as np
 
 import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics: finding one imports no others
 from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate
-from ragassay.core.models import LARGEST_GRADE
+from ragassay.core.grades import LARGEST_GRADE
 from ragassay.datasets.trec import Retrieved
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.ranked import Array, Ranked

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 
 def print_json(document: object) -> None:
     """A document on stdout as ``json_document`` writes it; a report with its rows, one after the other."""
-    from ragassay.core.report import ReportWithResults
-    from ragassay.reporting.tabular import printable_json
-
-    for part in printable_json(document) if isinstance(document, ReportWithResults) else [json_document(document)]:
-        typer.echo(part, nl=False)
+    if not hasattr(document, "json_parts"):
+        typer.echo(json_document(document), nl=False)
+        return
+    for part in document.json_parts():
+        typer.echo(printable(part.decode()).encode(), nl=False)
 
 
 def print_result(document: object, text: str, *, as_json: bool) -> None:
@@ -175,6 +174,8 @@ class Terminal(Reporter):
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
         """Within the block, show a bar that the function it returns moves."""
+        from asyncio import CancelledError
+
         try:
             with super().watch(runs, resume_command) as done, warnings_shown():
                 yield done

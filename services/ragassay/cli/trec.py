@@ -26,7 +26,7 @@ def trec(qrels: Qrels, run: Run, metric: Metrics, queries: Queries = False, as_j
     """Compute retrieval metrics from TREC qrels and run files.
 
     Documents are ranked by score, compared as float64; ties by document id, descending, as in trec_eval. The rank field
-    is not read. A judged query that the run lacks scores 0. Needs the extra 'trec'.
+    is not read. A judged query that the run lacks scores 0.
     """
     from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
     from ragassay.datasets.trec import read_retrieved

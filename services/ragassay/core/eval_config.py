@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ragassay.core.addresses import check_bare_address
-from ragassay.core.models import LARGEST_GRADE, SMALLEST, Dollars, FrozenModel, Role, Usage
+from ragassay.core.grades import LARGEST_GRADE, SMALLEST
+from ragassay.core.models import Dollars, FrozenModel, Role, Usage
 
 Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 

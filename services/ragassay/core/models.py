@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from ragassay.core.grades import LARGEST_GRADE, SMALLEST
+
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
@@ -26,8 +28,6 @@ Step = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 Role = Literal["judge", "reference"]
 PEOPLE = "people"  # the rater whose labels come with responses, or from the page where people label
-SMALLEST = 1e-60  # of what is divided by
-LARGEST_GRADE = 1000  # 2^grade must stay a number
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MAX_DOCUMENTS = 1_000_000  # of one query
 MAX_TURNS = 1000  # of the conversation before one query
