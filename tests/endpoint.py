@@ -104,7 +104,7 @@ class Endpoint(LoopbackServer):
     def reply(self, request, body):
         what, *_ = str(body.get("query", "")).split() or [""]
         if what == "hangs":
-            time.sleep(1.5)
+            time.sleep(3)
         if what == "drops":
             request.close_connection = True
             return request.connection.close()
@@ -148,7 +148,7 @@ class Endpoint(LoopbackServer):
             pieces = (CHAT[1] for _ in iter(lambda: time.sleep(0.02), 1))
         with suppress(OSError):
             for n, piece in enumerate(pieces):
-                time.sleep(0.15 if what == "slowly" and n else 0)
+                time.sleep(0.3 if what == "slowly" and n else 0)
                 request.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                 request.wfile.flush()
             request.wfile.write(b"0\r\n\r\n")

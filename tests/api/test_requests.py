@@ -107,7 +107,7 @@ def test_hostile_bodies_within_the_limit_are_dealt_with_in_seconds(served):
     for content in [*map(json.dumps, hostile), twice]:
         began = time.process_time()
         assert served.http.post("/v1/jobs", content=content, headers=JSON).status_code in (202, 400, 413, 422)
-        assert time.process_time() - began < 8
+        assert time.process_time() - began < 8 * slowness()
 
 
 def test_memory_stays_where_it_is_whatever_comes(served):

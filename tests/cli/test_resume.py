@@ -257,7 +257,7 @@ def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
             with pytest.raises(DiskFull):
                 await journal.settle(first, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
         with pytest.raises(DiskFull):  # although there is room again
-            await asyncio.wait_for(waits, 5)
+            await asyncio.wait_for(waits, 30)
         await journal.settle(second, Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
         journal.close()
         again = FolderJournal(tmp_path / "calls.jsonl", run="r")

@@ -102,9 +102,9 @@ def test_write_whole_lets_threads_write_the_same_file(tmp_path):
     both = threading.Barrier(2)
 
     def content(text):
-        both.wait(10)
+        both.wait(60)
         yield text
-        both.wait(10)
+        both.wait(60)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda text: write_whole(path, content(text)), (b"one", b"two")))

@@ -59,7 +59,7 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
 
         async def respond(self, sample):
             await asyncio.sleep(0.3 if sample.query_id == "q1" else 0.0)
-            return Response(answer="x", latency_ms=300.0 if sample.query_id == "q1" else 1.0)
+            return Response(answer="x", latency_ms=1000.0 if sample.query_id == "q1" else 1.0)
 
     rows = [sample(1).model_copy(update={"query_id": f"q{n}"}) for n in (1, 2, 3)]
     config = FakeRuntime().scoring(EvalConfig(), [parse("mrr")])
@@ -68,8 +68,8 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
         return await evaluate(await respond(rows, Slow()), "slow", config, MemoryJournal(), timed_here=True)
 
     slow, *quick = asyncio.run(evaluated())
-    assert slow.duration_ms >= 300
-    assert all(row.duration_ms < 150 for row in quick)
+    assert slow.duration_ms >= 1000
+    assert all(row.duration_ms < 500 for row in quick)
 
 
 def test_ungraded_every_relevant_document_counts_one_and_the_threshold_says_which_are():

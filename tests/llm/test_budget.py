@@ -66,7 +66,7 @@ def test_calls_in_flight_are_waited_for_because_they_may_leave_something():
             await asyncio.sleep(0.01)
             assert not second.done()
             first.settle(reply())
-        await asyncio.wait_for(second, 1)
+        await asyncio.wait_for(second, 20)
 
     asyncio.run(both())
 

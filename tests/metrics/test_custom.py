@@ -79,10 +79,10 @@ def test_an_async_metric_that_hangs_is_given_up_and_one_that_cancels_itself_fail
         return 1.0
 
     began = time.monotonic()
-    first, second, third = scores("stuck", [sample(1), sample(2), sample(3)], performance={"timeout_s": 0.05})
-    assert time.monotonic() - began < 5
+    first, second, third = scores("stuck", [sample(1), sample(2), sample(3)], performance={"timeout_s": 0.5})
+    assert time.monotonic() - began < 30
     assert first.reason == "stuck raised CancelledError: CancelledError"
-    assert second.reason == "stuck gave no score within 0.05 s"
+    assert second.reason == "stuck gave no score within 0.5 s"
     assert third.value == 1.0
 
 

@@ -1,7 +1,7 @@
 """``ragassay.evaluate``: from rows to a report in one call; ``ragassay.gate``."""
 
 import asyncio
-import time
+import threading
 
 import pytest
 
@@ -41,24 +41,26 @@ def test_metrics_may_be_names_functions_and_objects(rows):
 
 
 def test_it_works_inside_a_running_event_loop_and_can_be_awaited_while_others_go_on(rows):
-    class Slow:
-        name, better = "slow", "lower"
+    computing, others = threading.Event(), threading.Event()
+
+    class Waits:
+        name, better = "waits", "higher"
 
         def compute(self, sample):
-            time.sleep(0.05)
-            return 1.0
+            computing.set()
+            return float(others.wait(60))
 
     async def notebook():
         inside = evaluate(rows, metrics="faithfulness")
-        ticks, waiting = 0, asyncio.create_task(aevaluate(rows, metrics=["faithfulness", Slow()]))
-        while not waiting.done():
-            ticks += 1
+        waiting = asyncio.create_task(aevaluate(rows, metrics=["faithfulness", Waits()]))
+        while not computing.is_set() and not waiting.done():
             await asyncio.sleep(0.01)
-        return inside, await waiting, ticks
+        others.set()
+        return inside, await waiting
 
-    inside, awaited, ticks = asyncio.run(notebook())
+    inside, awaited = asyncio.run(notebook())
     assert inside["faithfulness"] == awaited["faithfulness"] == evaluate(rows, metrics="faithfulness")["faithfulness"]
-    assert ticks > 5
+    assert awaited["waits"] == [1.0] * len(rows)
 
 
 def test_who_cancels_pays_no_further_call(rows, monkeypatch):
@@ -71,15 +73,15 @@ def test_who_cancels_pays_no_further_call(rows, monkeypatch):
         while not provider.log:
             await asyncio.sleep(0.05)
         task.cancel()
+        calls = len(provider.log)
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(1)
-        calls = len(provider.log)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.5)
         return calls
 
     with Provider(latency_s=0.3) as provider:
-        assert asyncio.run(cancelled(provider)) == len(provider.log) < 20
+        calls = asyncio.run(cancelled(provider))
+        assert len(provider.log) <= calls + 2 < 60, "but the two on their way"
 
 
 def test_keywords_beat_the_file_section_by_section(rows, tmp_path):

@@ -290,10 +290,10 @@ def test_an_answer_that_drips_ends_with_the_time(scheme, certified, names):
             send(f"{scheme}://hooks.example:{slow.port}/", "127.0.0.1", timeout_s=0.5)
         for thread in set(threading.enumerate()) - before:
             if thread.name == "outgoing request":
-                thread.join(5)
+                thread.join(15)
                 assert not thread.is_alive()
-        assert hung_up.wait(5)
-        assert time.monotonic() - began < 10
+        assert hung_up.wait(15)
+        assert time.monotonic() - began < 15, "it would drip for 20 s"
 
 
 def test_a_body_without_end_is_not_read():

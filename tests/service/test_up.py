@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from polling import until
+from polling import patience, until
 from provider import Provider
 from ragassay.core.errors import BadSettings, Unavailable
 from ragassay.core.settings import Settings
@@ -38,7 +38,7 @@ def test_jobs_go_on_after_a_signal_and_after_a_kill_of_all_that_it_had_started()
         until(lambda: len(provider.log) > 12, 30, "calls")
         tree = service.tree()
         took = service.stop(signal.SIGTERM)
-        assert (service.process.returncode, took < 10, gone(tree), service.restarts()) == (0, True, True, [])
+        assert (service.process.returncode, took < patience(10), gone(tree), service.restarts()) == (0, True, True, [])
         assert not (service.data / "redis" / "redis.sock").exists()
 
         service.start().ready()

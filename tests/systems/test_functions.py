@@ -106,14 +106,14 @@ def test_ask_a_function_returns_text_an_object_or_a_response(function, response)
         (lambda _: 1 / 0, "the system raised ZeroDivisionError: division by zero"),
         (lambda _: 7, "the system returned the number 7; text or an object with 'answer' is needed"),
         (lambda _: {"answerr": "x"}, "the reply can't be used: unknown key answerr; did you mean answer?"),
-        (lambda _: time.sleep(5), "no answer within 0.5 s"),
+        (lambda _: time.sleep(60), "no answer within 2 s"),
     ],
 )
 def test_ask_what_a_function_does_wrong_is_the_reason_of_its_row(function, reason):
     began = time.monotonic()
-    [response] = ask(function, timeout_s=0.5)
+    [response] = ask(function, timeout_s=2)
     assert response.error.startswith(reason)
-    assert time.monotonic() - began < 3, "a thread that hangs must not keep the run"
+    assert time.monotonic() - began < 30, "a thread that hangs must not keep the run"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import provider as play
 from endpoint import FAULTY, Endpoint
 from live_systems import TURNS, answer_of, ask, respond
 from offline_runs import write_jsonl
+from polling import patience
 from ragassay.core.errors import BadSettings
 from ragassay.core.models import Sample
 from ragassay.llm.journal import MemoryJournal
@@ -22,12 +23,12 @@ from ragassay.systems.http import HttpClient, HttpConfig, OpenAIConfig
 REASONS = {
     "redirects": "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed",
     "fails": "the system replied 500: '<h1>broken</h1>'",
-    "hangs": "no answer within 1 s",
+    "hangs": "no answer within 2 s",
     "html": "the reply is not JSON: '<html>hello</html>'",
     "empty": "the reply has no answer at $.answer: '{}'",
     "twice": "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice",
     "drops": "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query'; `request`",
-    "drips": "no answer within 1 s",
+    "drips": "no answer within 2 s",
     "endless-headers": "no reply: ",
     "cuts": "the reply breaks off: peer closed connection",
     "resets": "no reply: ",
@@ -129,7 +130,7 @@ def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
 
 @pytest.mark.parametrize("query", REASONS)
 def test_ask_a_wrong_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query):
-    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=1 if query in ("hangs", "drips") else 30)
+    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=2 if query in ("hangs", "drips") else 30)
     assert wrong.answer is None
     assert wrong.error.startswith(REASONS[query])
     assert (right.error, right.answer) == (None, "Paris is the capital.")
@@ -189,10 +190,10 @@ def test_stream_contexts_that_come_first_tell_retrieval_from_generation(endpoint
 
 
 def test_stream_first_token_is_when_the_first_text_came_and_latency_ends_with_the_last(endpoint):
-    """Five pieces 150 ms apart: the second one has the first text."""
+    """Five pieces 300 ms apart: the second one has the first text."""
     [response] = ask(["slowly"], url=endpoint.url, **OF_CHAT)
-    assert 150 <= response.first_token_ms < response.latency_ms - 400
-    assert response.latency_ms >= 600
+    assert 300 <= response.first_token_ms < response.latency_ms - 400
+    assert response.latency_ms >= 1200
     [whole] = ask(["capital?"], url=endpoint.url)
     assert whole.first_token_ms is None
 
@@ -208,11 +209,11 @@ def test_stream_first_token_is_when_the_first_text_came_and_latency_ends_with_th
         ("nothing", "the reply is no stream of events but 'text/event-stream'"),
         ("json-only", "the reply is no stream of events but 'application/json'"),
         ("cuts", "the reply breaks off: peer closed connection"),
-        ("endless-events", "the answer had not ended after 1 s; its first part came after "),
+        ("endless-events", "the answer had not ended after 2 s; its first part came after "),
     ],
 )
 def test_stream_that_is_broken_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):
-    broken, whole = ask([query, "chat"], url=endpoint.url, timeout_s=1 if query == "endless-events" else 30, **OF_CHAT)
+    broken, whole = ask([query, "chat"], url=endpoint.url, timeout_s=2 if query == "endless-events" else 30, **OF_CHAT)
     assert broken.error.startswith(reason)
     assert broken.answer is None
     assert (whole.error, whole.answer) == (None, "Paris.")
@@ -240,9 +241,9 @@ def test_ask_a_busy_system_again_when_it_says_and_the_wait_is_latency(status, pa
 def test_ask_does_not_begin_a_wait_that_is_longer_than_the_time_left():
     began = time.perf_counter()
     with Endpoint() as busy:
-        [response] = ask(["busy 503 3600"], url=busy.url, attempts=3, timeout_s=5)
-    assert time.perf_counter() - began < 5
-    assert response.error.endswith("the wait of 3.6e+03 s before another attempt is longer than what is left of 5 s")
+        [response] = ask(["busy 503 3600"], url=busy.url, attempts=3, timeout_s=30)
+    assert time.perf_counter() - began < 30
+    assert response.error.endswith("the wait of 3.6e+03 s before another attempt is longer than what is left of 30 s")
 
 
 def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
@@ -274,7 +275,7 @@ def test_evaluate_asks_each_query_once_and_throughput_is_of_the_wall_time(evalua
     assert (len(system.asked), live["metrics"]["mrr"]["value"]) == (12, 1.0)
     spans = [(arrived, arrived + took) for _, arrived, took in system.asked]
     asked_s = max(end for _, end in spans) - min(begin for begin, _ in spans)
-    assert asked_s <= live["load"]["wall_s"] <= asked_s + 0.5
+    assert asked_s <= live["load"]["wall_s"] <= asked_s + patience(0.5)
     assert live["throughput_qps"] == pytest.approx(12 / live["load"]["wall_s"])
 
 

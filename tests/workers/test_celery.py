@@ -143,7 +143,7 @@ def test_a_message_that_can_not_be_acknowledged_gives_its_place_back(monkeypatch
         consumer.qos(prefetch_count=2)
         consumer.consume()
         while len(taken) < 2:
-            connection.drain_events(timeout=5)
+            connection.drain_events(timeout=30)
         assert not consumer.channel.qos.can_consume()
         broker.kill()
         for message in taken:

@@ -25,7 +25,7 @@ def begun(make_jobs, queue):
     jobs = make_jobs(judge)
     job = submit(jobs, 10)
     end = in_a_thread(lambda: deliver(jobs, queue))
-    assert judge.began.wait(5)
+    assert judge.began.wait(60)
     return judge, jobs, job, end
 
 

@@ -102,7 +102,7 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
             jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples))
-        until(lambda: store.redis.info("memory")["used_memory"] < used + 500_000, 10, "memory that is free again")
+        until(lambda: store.redis.info("memory")["used_memory"] < used + 500_000, 60, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
     assert (list(store.redis.scan_iter("*:new:*")), store.active()) == ([], [])
