@@ -141,7 +141,7 @@ def configuration() -> Iterator[str]:
     """Every key of ragassay.yaml with its default and its limits."""
     from ragassay.analysis.gates import Gate
     from ragassay.config import ProjectConfig
-    from ragassay.config.schedules import PlannedJob
+    from ragassay.core.schedules import PlannedJob
 
     for title, model, prefix in (
         ("Evaluation", ProjectConfig, ""),

@@ -16,13 +16,13 @@ import orjson
 from pydantic import BaseModel
 
 from ragassay.analysis.trends import Trend
-from ragassay.config.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core import errors
 from ragassay.core.addresses import check_address
 from ragassay.core.errors import AssayError, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
 from ragassay.core.formatting import split_names
 from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
+from ragassay.core.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.versions import (

@@ -10,7 +10,7 @@ from api_server import problem, rows
 from browsing import Elements
 from payloads import PAYLOADS
 from ragassay.api import schedules
-from ragassay.config.schedules import ScheduleChange
+from ragassay.core.schedules import ScheduleChange
 from receiver import Receiver
 
 GATES = [{"mrr": ">= 0.7"}]

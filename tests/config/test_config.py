@@ -14,9 +14,9 @@ from ragassay import config
 from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
 from ragassay.config.load import document_of
-from ragassay.config.schedules import PlannedJob
 from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.schedules import PlannedJob
 from ragassay.systems.options import SystemConfig
 
 WHOLE = """

@@ -14,8 +14,8 @@ from redis.client import Pipeline
 
 from job_workers import RecordingQueue
 from offline_runs import FakeRuntime, sample, source_of
-from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating

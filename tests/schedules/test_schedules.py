@@ -6,9 +6,9 @@ import pytest
 
 import job_workers
 from offline_runs import FakeRuntime, sample, source_of
-from ragassay.config.schedules import NewSchedule
 from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.schedules import NewSchedule
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
 from ragassay.service.job_reports import Gating

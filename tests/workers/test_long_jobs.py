@@ -30,7 +30,7 @@ from ragassay.storage.runs import GATES_FILE, REPORT_FILE, ChunkedResults
 @pytest.fixture
 def few_in_memory(monkeypatch):
     """Ten rows are many."""
-    monkeypatch.setattr("ragassay.storage.runs.MOST_IN_MEMORY", 10)
+    monkeypatch.setattr("ragassay.storage.runs.MAX_IN_MEMORY", 10)
 
 
 def test_the_rows_of_a_long_job_are_read_from_redis_for_as_long_as_it_has_them(jobs, queue, store, few_in_memory):

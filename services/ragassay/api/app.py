@@ -39,8 +39,8 @@ from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
 from ragassay.api.security import Guard
 from ragassay.api.submission import JobRequest
 from ragassay.api.webhooks import NewWebhook
-from ragassay.config.schedules import NewSchedule, ScheduleChange
 from ragassay.core.models import Sample
+from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.core.settings import Settings
 from ragassay.judges.prompt import read_prompt
 from ragassay.live.models import DatasetAddition, NewStream

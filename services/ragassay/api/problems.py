@@ -14,7 +14,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from ragassay.core.errors import AssayError, BadData
-from ragassay.core.formatting import MOST_LINES, bounded, shortlist
+from ragassay.core.formatting import MAX_LINES, bounded, shortlist
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import wording
 
@@ -47,7 +47,7 @@ class Refused(AssayError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def respond(error: AssayError, *, instance: str | None = None, most: int = MOST_LINES) -> Response:
+def respond(error: AssayError, *, instance: str | None = None, most: int = MAX_LINES) -> Response:
     """The problem document of an error, with Retry-After where the same call may succeed later.
 
     ``most``: how many findings are listed; the others are counted.

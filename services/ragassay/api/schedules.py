@@ -12,7 +12,7 @@ from ragassay.api.bodies import json_body
 from ragassay.api.dependencies import LOCATED, Page, analyse, scoped
 from ragassay.api.problems import Refused, takes
 from ragassay.api.submission import read_scheduled
-from ragassay.config.schedules import (
+from ragassay.core.schedules import (
     NAME,
     JobSchedule,
     KeptSchedule,

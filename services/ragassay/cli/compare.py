@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragassay.analysis.difference import Difference
     from ragassay.analysis.models import Comparison
     from ragassay.config import ProjectConfig
-    from ragassay.sdk.evaluation import Given
+    from ragassay.sdk.evaluation import InMemory
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 _TWO = "ragassay compare A.jsonl B.jsonl; of one file with two columns of answers, evaluate each: --map answer=COLUMN --name NAME"
@@ -87,7 +87,7 @@ def compare(
         _print_needed(runs, server, detect, power, baseline=baseline, metrics=asked, alpha=alpha)
         return
 
-    def configure(data: str) -> tuple[ProjectConfig, Given]:
+    def configure(data: str) -> tuple[ProjectConfig, InMemory]:
         from ragassay.sdk.evaluation import NOTHING
 
         if len(runs) == 1:

@@ -12,7 +12,7 @@ from ragassay.cli.options import AsJson, Last, Server, client
 from ragassay.cli.terminal import Terminal, print_facts, print_json, print_list, print_result, show_report
 from ragassay.core.errors import BadSettings, GateFailed
 from ragassay.core.formatting import minute
-from ragassay.sdk.progress import progress
+from ragassay.sdk.progress import progress_bar
 
 if TYPE_CHECKING:
     from ragassay.client import Client
@@ -156,7 +156,7 @@ def job_keys(configuration: ProjectConfig) -> dict[str, Any]:
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:
     """Wait for a job with a bar."""
     shown, waiting = 0, None
-    with progress(job.progress.rows, 0, quiet) as done:
+    with progress_bar(job.progress.rows, 0, quiet) as done:
 
         def show(job: Job) -> None:
             nonlocal shown, waiting

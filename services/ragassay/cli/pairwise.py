@@ -20,7 +20,7 @@ from ragassay.evaluation.runtime import preference_judge
 from ragassay.llm import Prices
 from ragassay.llm.journal import CostEstimator
 from ragassay.reporting.pairwise import EXPORTERS, of_preferences
-from ragassay.sdk.progress import progress
+from ragassay.sdk.progress import progress_bar
 from ragassay.sdk.references import resolve
 from ragassay.storage.folder import new_run_id
 from ragassay.storage.journal import CallCache, FolderJournal
@@ -57,7 +57,7 @@ def prefer(
         return
     run, done = new_run_id("pairwise"), set[str]()
     with ExitStack() as stack:
-        move = stack.enter_context(progress(len(contest.pairs), 0, quiet=as_json))
+        move = stack.enter_context(progress_bar(len(contest.pairs), 0, quiet=as_json))
         stack.enter_context(warnings_shown())
         cache = None
         if spec.performance.cache:

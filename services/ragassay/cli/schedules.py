@@ -15,7 +15,7 @@ from ragassay.cli.terminal import print_json, print_list, print_result, print_ta
 from ragassay.core.errors import AssayError, BadSettings, Conflict
 
 if TYPE_CHECKING:
-    from ragassay.config.schedules import JobSchedule
+    from ragassay.core.schedules import JobSchedule
 
 NameArgument = Annotated[str, Argument(metavar="NAME", help="The schedule.")]
 ConfigFile = Annotated[Path | None, Argument(metavar="FILE", help="A configuration. [ragassay.yaml of this folder]")]

@@ -172,18 +172,18 @@ class Terminal(Reporter):
         print_notice(line)
 
     @contextmanager
-    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
+    def watch(self, runs: Collection[FolderRun], resume: str) -> Iterator[Callable[[int], object]]:
         """Within the block, show a bar that the function it returns moves."""
         from asyncio import CancelledError
 
         try:
-            with super().watch(runs, resume_command) as done, warnings_shown():
+            with super().watch(runs, resume) as done, warnings_shown():
                 yield done
         except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
-            typer.echo(f"interrupted; go on with: {resume_command}", err=True)
+            typer.echo(f"interrupted; go on with: {resume}", err=True)
             raise
         if rows := sum(run.failed_rows for run in runs):
-            typer.echo(f"{rows} rows failed; to evaluate them again: {resume_command}", err=True)
+            typer.echo(f"{rows} rows failed; to evaluate them again: {resume}", err=True)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from pydantic import (
 
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.gates import GateList
-from ragassay.config.schedules import PlannedJob
 from ragassay.core.errors import BadInput
 from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt
+from ragassay.core.schedules import PlannedJob
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.prompt import read_prompt
 from ragassay.metrics.composite import own_metrics
@@ -204,7 +204,7 @@ def template() -> str:
 
 
 def _commented(model: type[BaseModel], values: Mapping[str, Any], indent: str) -> list[str]:
-
+    """The keys of a section with their descriptions as comments, examples and defaults."""
     lines: list[str] = []
     for key in in_order(model):
         field, value = model.model_fields[key], values[key]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ragassay.core.models import Usage
 
 LONGEST_REASON = 300  # characters
-MOST_KNOWN = 50  # names that are listed where none is near
+MAX_KNOWN = 50  # names that are listed where none is near
 _LINE_END = re.compile(r"\n|\\n")  # the second is a line end inside JSON
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):?")
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
@@ -91,8 +91,8 @@ class UnknownName(BadInput):
         self.kind, self.name = kind, name
         names = sorted(set(known))
         near = difflib.get_close_matches(name.lower().split("@")[0], names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names[:MOST_KNOWN]) or 'none'}"
-        hint += and_more(len(names) - MOST_KNOWN) if not near and len(names) > MOST_KNOWN else ""
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names[:MAX_KNOWN]) or 'none'}"
+        hint += and_more(len(names) - MAX_KNOWN) if not near and len(names) > MAX_KNOWN else ""
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 
 

@@ -91,11 +91,6 @@ class JudgeConfig(FrozenModel):
         """Does it judge by calls to a language model, or by a plug-in that may make such calls?"""
         return self.model != "local" and self.cross_encoder is None
 
-    @property
-    def as_option(self) -> str:
-        """The value of ``--judge`` for a judge of all rows, such as ``gpt-4o,samples=3``."""
-        return self.model if self.samples == 1 else f"{self.model},samples={self.samples}"
-
     def __str__(self) -> str:
         """Such as ``gpt-4o x 3``, or ``reference gpt-4o on 20%``."""
         named = self.model if self.samples == 1 else f"{self.model} x {self.samples}"
@@ -120,7 +115,6 @@ def judge_of_text(given: object) -> object:
     return judge
 
 
-_Name = Annotated[str, Field(min_length=1)]
 HISTORY_TOKENS = 1000  # of a conversation's last turns
 JudgeOrText = Annotated[JudgeConfig, BeforeValidator(judge_of_text, json_schema_input_type=str | JudgeConfig)]
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 MIB = 2**20
 LONGEST_LINE = 64 * MIB  # of what users give
-MOST_IN_MEMORY = 1000  # rows; of more only their places in a file are
+MAX_IN_MEMORY = 1000  # rows; of more only their places in a file are
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
@@ -204,8 +204,8 @@ def set_aside(rows: Iterable[T], line: Callable[[T], bytes], parse: Callable[[by
     ``parse`` makes a row of what ``line`` made of it. Raises DiskFull.
     """
     rows = iter(rows)
-    first = tuple(islice(rows, MOST_IN_MEMORY + 1))
-    if len(first) <= MOST_IN_MEMORY:
+    first = tuple(islice(rows, MAX_IN_MEMORY + 1))
+    if len(first) <= MAX_IN_MEMORY:
         return first
     starts, end = array("q"), 0
     with write_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from ragassay.core.statistics import Interval
 
-MOST_LISTED = 4
-MOST_LINES = 20
-MOST_CHARACTERS = 2000
+MAX_LISTED = 4
+MAX_LINES = 20
+MAX_CHARACTERS = 2000
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_XML = re.compile("[\ufffe\uffff]")
 
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
     return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
+def bounded(text: str, most: int = MAX_CHARACTERS) -> str:
     """Text that no terminal acts on, of so many characters at the most: what comes from elsewhere may be long."""
     text = printable(text)
     return text if len(text) <= most else f"{text[:most]} ..."
@@ -86,7 +86,7 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
+def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
     """``a, b and c``; a list that is longer than ``most`` by two or more is cut and the rest counted."""
     every = list(names)
     if len(every) > most + 1:
@@ -100,7 +100,7 @@ def cut(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
 
 
-def shortlist(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
+def shortlist(lines: Sequence[str], most: int = MAX_LINES) -> list[str]:
     """The first ``most`` and, where there are more, a line that counts the rest."""
     more = len(lines) - most
     return [*lines[:most], *([f"... and {more} more"] if more > 0 else [])]

@@ -41,7 +41,7 @@ _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts written without spaces: a character is the unit there, as is usual for Chinese and Japanese.
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])(?<![A-Za-z0-9][.,])\d+(?:[.,]\d+)*")
-_SPAN = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
+_YEARS = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
 _TIME = re.compile(r"(?<![\w:.,])(\d{1,2})(?::(\d\d))?(?: ?([ap])\.?m\b| o'clock\b|(?<=:\d\d)(?![\d:]))", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NEGATION = re.compile(
@@ -274,7 +274,7 @@ def numbers(text: str) -> frozenset[str]:
     normalised = {_time(match) for match in times}
     if times:
         text = _TIME.sub(" ", text)
-    for token in _NUMBER.findall(_SPAN.sub(r"\1\2 \1\3", text)):
+    for token in _NUMBER.findall(_YEARS.sub(r"\1\2 \1\3", text)):
         plain = token.replace(",", "") if _GROUPED.fullmatch(token) else token
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
@@ -329,10 +329,10 @@ def is_answerable(sample: Sample) -> bool | None:
     if sample.answerable is not None:
         return sample.answerable
     facts = tuple(fact for fact in sample.key_facts if fact.strip())
-    return False if _refuse(facts or sample.ground_truth_answer) else None
+    return False if _all_refuse(facts or sample.ground_truth_answer) else None
 
 
 @lru_cache(maxsize=256)  # asked a few times while a chunk is evaluated
-def _refuse(truths: tuple[str, ...]) -> bool:
+def _all_refuse(truths: tuple[str, ...]) -> bool:
     cut = list(filter(None, map(sentences, truths)))
     return bool(cut) and all(map(refuses, cut))

@@ -65,8 +65,5 @@ class LocalEmbedder:
         """The model itself, loaded at the first call."""
         with self._lock:
             if self._model is None:
-                self._model = self._load()
+                self._model = MiniLM(self._threads) if self.other is None else LibraryModel(self.other)
             return self._model
-
-    def _load(self) -> MiniLM | LibraryModel:
-        return MiniLM(self._threads) if self.other is None else LibraryModel(self.other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragassay.core.formatting import MOST_LINES, listed, percent, shortlist
+from ragassay.core.formatting import MAX_LINES, listed, percent, shortlist
 from ragassay.datasets.describe import DatasetDescription, RepeatedQuery
 from ragassay.datasets.diff import DatasetDifference
 from ragassay.datasets.versions import SHORT, DatasetVersion
@@ -28,9 +28,9 @@ def change(found: DatasetDifference) -> str:
 
 def changes(found: DatasetDifference) -> Table:
     """The rows that came, went or have other values: of each the first, and how many more there are."""
-    rows = [(row.query, row.query_id, "added", "") for row in found.added[:MOST_LINES]]
-    rows += [(row.query, row.query_id, "removed", "") for row in found.removed[:MOST_LINES]]
-    rows += [(row.query, row.query_id, "changed", listed(row.fields)) for row in found.changed[:MOST_LINES]]
+    rows = [(row.query, row.query_id, "added", "") for row in found.added[:MAX_LINES]]
+    rows += [(row.query, row.query_id, "removed", "") for row in found.removed[:MAX_LINES]]
+    rows += [(row.query, row.query_id, "changed", listed(row.fields)) for row in found.changed[:MAX_LINES]]
     more = len(found.added) + len(found.removed) + len(found.changed) - len(rows)
     note = f"{more:,} more: ragassay data diff {found.a} {found.b} --json" if more else ""
     return Table("Rows that differ", ("question", "id", "row", "fields"), tuple(rows), note)
@@ -59,9 +59,9 @@ def tables(described: DatasetDescription) -> Iterator[Table]:
     of = described.rows or 1
     for title, (label, rows) in labels.items():
         cells = [(name, f"{count:,}", percent(count / of)) for name, count in rows.items()]
-        more = f"{len(cells) - MOST_LINES:,} more: --json lists all" if len(cells) > MOST_LINES else ""
+        more = f"{len(cells) - MAX_LINES:,} more: --json lists all" if len(cells) > MAX_LINES else ""
         if cells:
-            yield Table(title, (label, "rows", "share"), tuple(cells[:MOST_LINES]), more)
+            yield Table(title, (label, "rows", "share"), tuple(cells[:MAX_LINES]), more)
     spreads = {
         "relevant documents": described.relevant_per_query,
         "retrieved documents": described.retrieved_per_query,

@@ -22,7 +22,7 @@ from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.inputs import Inputs
 from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison
-from ragassay.sdk.evaluation import Given, configured, evaluated, notice_unscored, read_inputs, runtime_for
+from ragassay.sdk.evaluation import InMemory, configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
@@ -64,7 +64,7 @@ def compare(
         asked = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
     given = [one for one in (a, b) if one is not None]
 
-    def configure(data: Any) -> tuple[ProjectConfig, Given]:
+    def configure(data: Any) -> tuple[ProjectConfig, InMemory]:
         configuration, in_memory = configured(data, options if asked is None else options | {"metrics": asked})
         if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
@@ -87,7 +87,7 @@ def compare(
 
 def sides_of(
     references: Sequence[Any],
-    configure: Callable[[Any], tuple[ProjectConfig, Given]],
+    configure: Callable[[Any], tuple[ProjectConfig, InMemory]],
     reporter: Reporter,
     server: str | None = None,
 ) -> list[Side | Unevaluated]:

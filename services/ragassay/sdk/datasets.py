@@ -54,9 +54,8 @@ class Datasets:
     ) -> DatasetVersion:
         """Keep rows as a version: a file or a list of files, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them.
 
-        Rows in memory need a name.
-
-        The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
+        Rows in memory need a name. The same rows are the same version. Raises BadData with a line for every bad row, and keeps
+        nothing then.
         """
         files = [data] if isinstance(data, str | Path) else data if are_files(data) else []
         sources = [str(file) for file in files]

@@ -101,11 +101,11 @@ async def _evaluated(data: Any, options: Mapping[str, Any], reporter: Reporter) 
     """The work itself."""
     if "gates" in options:
         raise BadSettings("gates are checked by ragassay.gate", where="gates")
-    configuration, given = configured(data, options)
-    several = has_several(configuration, given)
+    configuration, in_memory = configured(data, options)
+    several = has_several(configuration, in_memory)
     if options.get("baseline") is not None and not several:
         raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
-    inputs = inputs_by_dataset(configuration, reporter, given)
+    inputs = inputs_by_dataset(configuration, reporter, in_memory)
     runtime = runtime_for(*inputs.values())
     result = await completed(runtime, begin(runtime, configuration, inputs, several=several), reporter)
     for about, report in result.items() if isinstance(result, Benchmark) else [("", result)]:

@@ -44,7 +44,7 @@ _OPTION = TypeAdapter(Any)
 _NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
 
 
-class Given(NamedTuple):
+class InMemory(NamedTuple):
     """What is given as an argument: data in memory, and all systems and datasets in their order; None: the configuration's."""
 
     data: Any = None
@@ -52,7 +52,7 @@ class Given(NamedTuple):
     datasets: Mapping[str, Any] | None = None
 
 
-NOTHING = Given()
+NOTHING = InMemory()
 
 
 class Begun(NamedTuple):
@@ -67,7 +67,7 @@ class Begun(NamedTuple):
         return self.benchmark.id if self.benchmark else next(iter(self.runs.values())).record.id
 
 
-def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, Given]:
+def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, InMemory]:
     """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
 
     Raises BadSettings, UnknownName.
@@ -102,7 +102,7 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
         key: None if choices is None else {name: in_files[key].get(name, one) for name, one in choices.items()}
         for key, choices in named.items()
     }
-    return configuration, Given(data, **chosen)
+    return configuration, InMemory(data, **chosen)
 
 
 def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
@@ -140,15 +140,15 @@ def _metrics(metrics: Any) -> list[str]:
     return [name_of(one) for one in metrics]
 
 
-def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given = NOTHING) -> Inputs:
+def read_inputs(configuration: ProjectConfig, reporter: Reporter, in_memory: InMemory = NOTHING) -> Inputs:
     """Everything that is evaluated on one dataset, read, with a warning for each doubtful row.
 
     Raises what ``evaluation.inputs.load`` raises.
     """
     if configuration.datasets:
         raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
-    systems = configuration.systems if given.systems is None else given.systems
-    data = given.data if given.data is not None else configuration.data
+    systems = configuration.systems if in_memory.systems is None else in_memory.systems
+    data = in_memory.data if in_memory.data is not None else configuration.data
     if data is not None:
         store = FolderDatasets(Settings().home)
         data = open_data(store, data, **configuration.reading, other_files=bool(configuration.systems))
@@ -160,9 +160,9 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, given: Given =
     return read
 
 
-def has_several(configuration: ProjectConfig, given: Given = NOTHING) -> bool:
+def has_several(configuration: ProjectConfig, in_memory: InMemory = NOTHING) -> bool:
     """Are datasets named? Their systems are compared then, and the result is a ``Benchmark``."""
-    return bool(configuration.datasets or given.datasets)
+    return bool(configuration.datasets or in_memory.datasets)
 
 
 def check_outputs(paths: Sequence[Path], *, several: bool) -> None:
@@ -171,19 +171,21 @@ def check_outputs(paths: Sequence[Path], *, several: bool) -> None:
         (comparison.EXPORTERS if several and PLACE not in str(path) else EXPORTERS).check([path])
 
 
-def inputs_by_dataset(configuration: ProjectConfig, reporter: Reporter, given: Given = NOTHING) -> dict[str, Inputs]:
+def inputs_by_dataset(
+    configuration: ProjectConfig, reporter: Reporter, in_memory: InMemory = NOTHING
+) -> dict[str, Inputs]:
     """Everything that is evaluated, read, by dataset; the files to write are checked first.
 
     Raises what ``read_inputs`` and ``check_outputs`` raise, and BadSettings for what is missing.
     """
-    several = has_several(configuration, given)
+    several = has_several(configuration, in_memory)
     check_outputs(configuration.output, several=several)
     if not several:
-        read = read_inputs(configuration, reporter, given)
+        read = read_inputs(configuration, reporter, in_memory)
         return {read.dataset.name: read}
-    datasets = configuration.datasets if given.datasets is None else given.datasets
-    systems = configuration.systems if given.systems is None else given.systems
-    if given.data is not None or configuration.data is not None:
+    datasets = configuration.datasets if in_memory.datasets is None else in_memory.datasets
+    systems = configuration.systems if in_memory.systems is None else in_memory.systems
+    if in_memory.data is not None or configuration.data is not None:
         hint = "give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl"
         raise BadSettings("data and datasets are both given", hint=hint)
     if not systems:
@@ -199,7 +201,7 @@ def inputs_by_dataset(configuration: ProjectConfig, reporter: Reporter, given: G
             "corpus": configuration.corpus and _named(configuration.corpus, dataset),
             "systems": {name: _part(name, one, dataset, len(datasets)) for name, one in systems.items()},
         }
-        read = read_inputs(configuration.model_copy(update=update), reporter, Given(place))
+        read = read_inputs(configuration.model_copy(update=update), reporter, InMemory(place))
         every[dataset] = replace(read, dataset=read.dataset.model_copy(update={"name": dataset}))
     return every
 

@@ -54,11 +54,11 @@ class Reporter:
         self._warn(line, RuntimeWarning)
 
     @contextmanager
-    def watch(self, runs: Collection[FolderRun], resume_command: str) -> Iterator[Callable[[int], object]]:
-        """Within the block, the function it returns counts further rows as done; an error says how to go on."""
+    def watch(self, runs: Collection[FolderRun], resume: str) -> Iterator[Callable[[int], object]]:
+        """Within the block, the function it returns counts further rows as done; an error names the command ``resume``."""
         rows = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
         left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
-        with _resume_hints(resume_command), progress(rows, rows - left, quiet=not self._bar) as bar:
+        with _resume_hints(resume), progress_bar(rows, rows - left, quiet=not self._bar) as bar:
 
             def count(further: int) -> None:
                 self._done += further
@@ -95,7 +95,7 @@ def _resume_hints(command: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
+def progress_bar(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
     """A bar on stderr if it is a terminal; the function it returns adds rows."""
     if quiet or not sys.stderr.isatty():
         yield int

@@ -24,7 +24,10 @@ from pydantic import BaseModel, ValidationError
 
 from ragassay.analysis import gates
 from ragassay.analysis.gates import GateReport
-from ragassay.config.schedules import (
+from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
+from ragassay.core.jobs import Planned
+from ragassay.core.models import FrozenModel
+from ragassay.core.schedules import (
     DEADLINE_S,
     LAST_PASSED,
     NAME,
@@ -37,9 +40,6 @@ from ragassay.config.schedules import (
     SchedulePage,
     Trigger,
 )
-from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
-from ragassay.core.jobs import Planned
-from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
 from ragassay.service.cron import Cron, iso
 from ragassay.service.health import SCHEDULES

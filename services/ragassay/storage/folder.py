@@ -31,7 +31,7 @@ from pydantic import ValidationError
 
 from ragassay.core.errors import AssayError, BadData, NotFound
 from ragassay.core.files import (
-    MOST_IN_MEMORY,
+    MAX_IN_MEMORY,
     KeyedRows,
     LineLog,
     LineRows,
@@ -161,7 +161,7 @@ class FolderRun(Run):
         self.blobs.put(results_blob(chunk), result_lines(results, whole=True))
         self._pending.pop(chunk, None)
         self._again.pop(chunk, None)
-        if self.record.dataset.rows > MOST_IN_MEMORY:
+        if self.record.dataset.rows > MAX_IN_MEMORY:
             with suppress(OSError, AssayError):  # else they are made when they are needed
                 write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"

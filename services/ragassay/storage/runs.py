@@ -19,7 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import AssayError, BadData, Conflict, NotFound
-from ragassay.core.files import MOST_IN_MEMORY, LazyRows, to_lines
+from ragassay.core.files import MAX_IN_MEMORY, LazyRows, to_lines
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
@@ -118,7 +118,7 @@ class Run(ABC):
         """
         chunks = self.done() if done is None else done
         results = ChunkedResults(self, [chunk for chunk in chunks if chunk.system == system])
-        return tuple(results) if len(results) <= MOST_IN_MEMORY else results
+        return tuple(results) if len(results) <= MAX_IN_MEMORY else results
 
     def report_with_results(self) -> ReportWithResults:
         """The report with the rows that are kept; raises as ``report`` does."""

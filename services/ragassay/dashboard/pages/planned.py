@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 
-from ragassay.config.schedules import ScheduledRun
 from ragassay.core.errors import UnknownName
 from ragassay.core.formatting import minute
+from ragassay.core.schedules import ScheduledRun
 from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown_document
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.failing import words
