@@ -62,15 +62,15 @@ def compare(
     asked = None
     if metrics is not None:
         asked = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
-    given = [one for one in (a, b) if one is not None]
+    references = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> tuple[ProjectConfig, InMemory]:
-        configuration, in_memory = configured(data, options if asked is None else options | {"metrics": asked})
-        if len(given) > 1 and options.get("systems") is None:  # those of a file are about its own data
+        configuration, in_memory = configured(data, options | {"metrics": asked})
+        if len(references) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
         return configuration, in_memory
 
-    sides = _named(sides_of(given, configure, Reporter()))
+    sides = _named(sides_of(references, configure, Reporter()))
     new = [side for side in sides if isinstance(side, Unevaluated)]
     if options and not new:
         raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")

@@ -84,8 +84,7 @@ def evaluate(
     Unavailable. Warns where too many rows could not be scored.
     """
     named = {"metrics": metrics, "judge": judge, "systems": systems, "datasets": datasets, "baseline": baseline}
-    given = {**{key: value for key, value in named.items() if value is not None}, "config": config, **options}
-    return finished(partial(_evaluated, data, given, _reporter(progress)))
+    return finished(partial(_evaluated, data, {**named, "config": config, **options}, _reporter(progress)))
 
 
 async def aevaluate(data: Any = None, *, progress: Progress = None, **options: Any) -> Any:

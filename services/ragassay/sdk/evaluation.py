@@ -72,29 +72,31 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
 
     Raises BadSettings, UnknownName.
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    path = given.pop("config", None)
-    for key in given:
+    values = {key: value for key, value in options.items() if value is not None}
+    path = values.pop("config", None)
+    for key in values:
         _check_key(key)
-    if "judge" in given and "judges" in given:
+    if "judge" in values and "judges" in values:
         raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
     if isinstance(data, str | Path):
-        given["data"], data = str(data), None
-    named = {key: given.get(key) for key in ("systems", "datasets")}
+        values["data"], data = str(data), None
+    named = {key: values.get(key) for key in ("systems", "datasets")}
     for key, choices in named.items():
         if isinstance(choices, Mapping):
-            given[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
+            values[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
         elif choices is not None:
             raise BadSettings(f"should be {{name: ...}}, is {shown(choices)}", where=key)
-    if "metrics" in given:
-        given["metrics"] = _metrics(given["metrics"])
-    if "judge" in given and not isinstance(given["judge"], Mapping):
-        given["judge"] = judge_name(given["judge"])
-    if isinstance(given.get("judges"), list | tuple):
-        given["judges"] = [one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in given["judges"]]
-    if isinstance(given.get("output"), str | Path):
-        given["output"] = [given["output"]]
-    configuration = configurations.load(None if path is None else Path(path), _overrides(given))
+    if "metrics" in values:
+        values["metrics"] = _metrics(values["metrics"])
+    if "judge" in values and not isinstance(values["judge"], Mapping):
+        values["judge"] = judge_name(values["judge"])
+    if isinstance(values.get("judges"), list | tuple):
+        values["judges"] = [
+            one if isinstance(one, Mapping | BaseModel) else judge_name(one) for one in values["judges"]
+        ]
+    if isinstance(values.get("output"), str | Path):
+        values["output"] = [values["output"]]
+    configuration = configurations.load(None if path is None else Path(path), _overrides(values))
     if data is None and needs_data and not (configuration.data or configuration.datasets or named["datasets"]):
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
     in_files: dict[str, Mapping[str, Any]] = {"systems": configuration.systems, "datasets": configuration.datasets}
@@ -105,9 +107,9 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
     return configuration, InMemory(data, **chosen)
 
 
-def _overrides(given: Mapping[str, Any]) -> Iterator[Override]:
+def _overrides(values: Mapping[str, Any]) -> Iterator[Override]:
     """A section is merged with that of the file, key by key; of a model, the keys that were set."""
-    for key, value in given.items():
+    for key, value in values.items():
         try:
             plain = _OPTION.dump_python(value, mode="json", exclude_unset=True, fallback=lambda array: array.tolist())
         except (PydanticSerializationError, AttributeError):
