@@ -69,19 +69,24 @@ def of_comparison(
 
     ``pages``: the address of the page of runs, to which runs and rows lead. ``intervals``: of accuracy, by system.
     """
-    more, details = list(_more_tables(comparison)), list(_details(comparison, pages))
-    charts = filter(None, (_differences_chart(comparison), _accuracy_chart(comparison, pages, intervals)))
-    tables: list[Block] = [*charts, *_overview(comparison), *metric_tables(comparison)]
-    lost: list[Block] = [_regressions(pair) for pair in comparison.pairs if pair.regressions]
-    if pages:
-        tables += [_worse(comparison, pages)] if lost else []
+    charts = _differences_chart(comparison), _accuracy_chart(comparison, pages, intervals)
+    overview, of_pairs = list(_overview(comparison)), list(metric_tables(comparison))
+    more = list[Block](_more_tables(comparison))
+    details = list(_details(comparison, pages))
+    lost = [pair for pair in comparison.pairs if pair.regressions]
+    blocks: list[Block | None]
+    if pages:  # what decides, and the rest to unfold
+        blocks = [*charts, *(overview or of_pairs), _worse(comparison, pages) if lost else None]
+        details = [*(of_pairs if overview else []), *more, *details]
+    else:
+        blocks = [*charts, *overview, *of_pairs, *more, *map(_regressions, lost)]
     return Document(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         answer=comparison.verdict,
         notes=comparison.warnings,
-        blocks=tuple(tables if pages else (*tables, *more, *lost)),
-        details=(*(more if pages else []), *details),
+        blocks=tuple(block for block in blocks if block),
+        details=tuple(details),
         ragassay=comparison.ragassay,
     )
 
@@ -102,7 +107,7 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
             rows = tuple((system, *(of_system[name] for name in datasets)) for system, of_system in cells.items())
             yield Table(f"{name} on each dataset", ("", *datasets), rows, note)
     elif len(comparison.pairs) > 1:
-        names = sorted(comparison.metrics, key=lambda name: name != "accurate")
+        names = sorted(comparison.metrics, key=lambda name: (name != "accurate", name not in comparison.primary))
         differences = {name: [pair.metrics[name] for pair in comparison.pairs] for name in names}
         first = {name: next((d.mean_a for d in of if d.mean_a is not None), None) for name, of in differences.items()}
         rows = tuple((name, _score(first[name]), *map(_against, of)) for name, of in differences.items())
@@ -218,7 +223,8 @@ def _worse(comparison: Comparison, pages: str) -> Table:
     for pair in comparison.pairs:
         for row in pair.regressions[:each]:
             scores = listed(
-                (f"{name} {number(a, 2)} -> {number(b, 2)}" for name, (a, b) in row.scores.items()), MOST_SCORES
+                (f"{name} {number(a, 2)} \N{RIGHTWARDS ARROW} {number(b, 2)}" for name, (a, b) in row.scores.items()),
+                MOST_SCORES,
             )
             answers = ((pair.a, row.query_id, row.answer_a), (pair.b, row.query_id_b, row.answer_b))
             links = (_row_link(comparison, pages, *answer) for answer in answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 from typing import Annotated
 from urllib.parse import urlencode
@@ -36,7 +37,7 @@ def _compare(
     metrics: Annotated[str, Query(max_length=1000)] = "",
     form: AnyForm = "page",
 ) -> Response:
-    """Systems side by side; of two whole runs the same system of each, the older run first."""
+    """Systems side by side, the oldest run first; of two whole runs the same system of each."""
     library: Library = request.state.library
     runs = list(dict.fromkeys(run or ())) or _newest(library)
     if not runs:
@@ -81,11 +82,15 @@ def _newest(library: Library) -> list[str]:
 
 
 def _in_order(library: Library, runs: list[str]) -> tuple[list[str], list[str]]:
-    """Two whole runs, the older first, and the names of the systems that both have; else the runs as they are."""
-    if len(runs) != 2 or any(run_and_system(run)[1] for run in runs):
+    """Whole runs, the oldest first, and the names of the systems that both have if they are two; else the runs as they are."""
+    if any(run_and_system(run)[1] for run in runs):
         return runs, []
-    older, newer = sorted((library.open(run).record for run in runs), key=lambda record: record.created_at)
-    return [older.id, newer.id], [name for name in newer.systems if name in older.systems]
+    records = sorted(
+        (library.open(run).record for run in runs), key=lambda record: datetime.fromisoformat(record.created_at)
+    )
+    oldest, *newer = records
+    shared = [name for name in newer[0].systems if name in oldest.systems] if len(newer) == 1 else []
+    return [record.id for record in records], shared
 
 
 def _changes(library: Library, made: Comparison, pair: Pair) -> Iterator[Link]:
