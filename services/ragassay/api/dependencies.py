@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragassay.api.security import authorized
 from ragassay.core.formatting import split_names
-from ragassay.core.report import JOB_ID
+from ragassay.core.jobs import JOB_ID
 from ragassay.dashboard.site import file
 from ragassay.reporting import BINARY, MEDIA_TYPES
 from ragassay.reporting.exporters import Exporters

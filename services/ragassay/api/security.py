@@ -17,7 +17,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from ragassay import observability
 from ragassay.api.problems import Refused
 from ragassay.core.errors import RateLimited
-from ragassay.core.report import DEFAULT_PROJECT, PROJECT
+from ragassay.core.jobs import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
 from ragassay.service.access import Access, ApiKey, Requester, asks_for_key, bootstrap_key
 

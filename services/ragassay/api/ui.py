@@ -21,8 +21,7 @@ from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.core.errors import AssayError, BadData, BadInput
 from ragassay.core.eval_config import Budget
 from ragassay.core.formatting import number, split_names
-from ragassay.core.jobs import ENDED
-from ragassay.core.report import PROJECT
+from ragassay.core.jobs import ENDED, PROJECT
 from ragassay.core.validation import problems
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import live, planned

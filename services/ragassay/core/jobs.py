@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from ragassay.core.models import FrozenModel, Result
 
+JOB_ID = re.compile("[0-9a-f]{32}")
+PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"  # pattern of a project's name
 JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]
 ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,6 @@ from ragassay.core.models import FrozenModel, Result, Usage
 from ragassay.core.statistics import CorrectedMean, CostPerAccurate, Estimate, Interval, Spending
 
 _PART = 2**16  # bytes
-JOB_ID = re.compile("[0-9a-f]{32}")
-PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
 
 
 def run_and_system(reference: str, folder: Path | None = None) -> tuple[str, str | None]:

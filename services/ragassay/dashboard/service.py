@@ -11,8 +11,8 @@ from hashlib import sha256
 
 from ragassay.analysis.models import Comparison
 from ragassay.core.errors import Conflict, NotFound
+from ragassay.core.jobs import JOB_ID
 from ragassay.core.models import Result, Sample
-from ragassay.core.report import JOB_ID
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.labelling import HumanLabel
 from ragassay.reporting.listing import Headline, RunSummary

@@ -19,8 +19,8 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import Conflict, NotFound, Unavailable, class_and_reason
+from ragassay.core.jobs import DEFAULT_PROJECT
 from ragassay.core.models import Sample
-from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.core.settings import Settings
 from ragassay.datasets.traces import TraceSpan
 from ragassay.live.decide import Decision, has_root

@@ -16,8 +16,9 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.sides import Side
 from ragassay.client import Client, ServiceError
 from ragassay.core.errors import BadData, NotFound, Unavailable
+from ragassay.core.jobs import JOB_ID
 from ragassay.core.models import Result
-from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
+from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.core.validation import problems
 from ragassay.datasets.readers import FORMATS

@@ -21,8 +21,8 @@ from pydantic import Field
 
 from ragassay.core.addresses import is_loopback
 from ragassay.core.errors import BadSettings, Conflict, NotFound, RateLimited, Unavailable
+from ragassay.core.jobs import DEFAULT_PROJECT, PROJECT
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import DEFAULT_PROJECT, PROJECT
 from ragassay.core.settings import Settings
 from ragassay.service.projects import ProjectRedis
 

@@ -18,9 +18,9 @@ from ragassay.analysis.trends import Trend
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.core.eval_config import Statistics
 from ragassay.core.formatting import number
-from ragassay.core.jobs import Alert, JobStatus
+from ragassay.core.jobs import JOB_ID, Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
-from ragassay.core.report import JOB_ID, ReportWithResults, run_and_system
+from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.evaluation.labelling import report_of
 from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun

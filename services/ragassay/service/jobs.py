@@ -25,8 +25,8 @@ from ragassay.core.errors import (
 )
 from ragassay.core.eval_config import Budget, EvalConfig
 from ragassay.core.formatting import json_document
-from ragassay.core.jobs import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
-from ragassay.core.report import DEFAULT_PROJECT, ReportWithResults
+from ragassay.core.jobs import DEFAULT_PROJECT, Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
+from ragassay.core.report import ReportWithResults
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import aggregate
 from ragassay.evaluation.evaluate import failed_results

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
+from ragassay.core.jobs import DEFAULT_PROJECT
 from ragassay.core.models import FrozenModel
-from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.service.projects import ProjectRedis, project_key
 
 KEPT_S = 400 * 86_400

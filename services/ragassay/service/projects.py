@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from ragassay.core.jobs import JobStatus
-from ragassay.core.report import DEFAULT_PROJECT
+from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus
 from ragassay.service.connection import connect
 from ragassay.service.job_state import no_job
 

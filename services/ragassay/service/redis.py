@@ -22,9 +22,8 @@ from redis.exceptions import RedisError
 
 from ragassay.core.errors import Conflict, bad_cursor
 from ragassay.core.eval_config import Budget
-from ragassay.core.jobs import JobStatus, Planned
+from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
-from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_state import DAY_S, TRANSITIONS, Claim, JobState, Retention, gone, no_job

@@ -15,9 +15,9 @@ from redis.exceptions import ResponseError
 from ragassay import observability
 from ragassay.core.errors import BudgetReached
 from ragassay.core.eval_config import Budget
+from ragassay.core.jobs import DEFAULT_PROJECT
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply, digest
-from ragassay.core.report import DEFAULT_PROJECT
 from ragassay.llm.budget import RAISE_IT, of_unknown_price
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
 from ragassay.service.connection import refuses_writes

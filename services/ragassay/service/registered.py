@@ -16,9 +16,10 @@ from typing import Any
 
 from ragassay import config
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
+from ragassay.core.jobs import PROJECT
 from ragassay.core.plugins import import_plugin, imported
 from ragassay.core.protocols import digest
-from ragassay.core.report import PROJECT, Called, Source
+from ragassay.core.report import Called, Source
 from ragassay.evaluation.inputs import SystemInput, called_source
 from ragassay.storage.protocol import system_name
 from ragassay.systems.builtin import planned_source
