@@ -243,6 +243,7 @@ def test_change_is_listed_only_for_the_same_questions(releases):
     http, before, after, short = releases
     page = http.get("/ui/compare", params={"run": [f"{short}#default", f"{after}#new"]}).text
     assert "got better</a>" not in page
+    assert http.get(f"/ui/runs/{after}/queries", params={"since": f"{before}#new"}).status_code == 200
     for since in (f"{short}#default", f"{before}#none", before):
         refused = http.get(f"/ui/runs/{after}/queries", params={"system": "new", "changed": "worse", "since": since})
         assert (refused.status_code, "not the same questions" in refused.text) == (422, True)

@@ -103,7 +103,7 @@ def _changes(library: Library, made: Comparison, pair: Pair) -> Iterator[Link]:
             return
         count = int(changed_questions(np.vstack(shared[:2]), changed).sum())
         asked = {"system": b.system, "changed": changed, "since": f"{a.run}#{a.system}"}
-        yield Link(f"{of}{count:,} {label}", f"/ui/runs/{b.run}/queries?{urlencode(asked)}")
+        yield Link(f"{of}{count:,} {label}", f"/ui/runs/{b.run}/queries?{urlencode(asked)}" if count else "")
 
 
 def _intervals(library: Library, made: Comparison) -> Iterator[tuple[str, Interval]]:

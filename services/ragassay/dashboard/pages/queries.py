@@ -183,7 +183,7 @@ def _presets(systems: list[str], metrics: Sequence[str], asked: Mapping[str, Any
     wrong["where"] = ("accurate<1",)
     if len(systems) == 1 and "since" not in asked:
         return {"Not accurate": wrong, "Failed": {"failed": "true"}}
-    pair = {name: asked[name] for name in ("system", "since") if "since" in asked}
+    pair = {name: asked[name] for name in ("system", "since") if "since" in asked and name in asked}
     changes = {label.capitalize(): {"changed": name, **pair} for name, label in CHANGES.items()}
     return changes | {f"Not accurate: {name}": {"system": name, **wrong} for name in systems}
 
