@@ -21,7 +21,7 @@ from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.panel import Rater
 from ragassay.llm.journal import CostEstimator, MemoryJournal
 from ragassay.metrics.metric import METRICS
-from ragassay.reporting import EXPORTERS, exporter
+from ragassay.reporting.files import EXPORTERS, exporter
 from ragassay.systems.functions import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

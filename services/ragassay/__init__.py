@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragassay.metrics.chunk import Chunk as Chunk
     from ragassay.metrics.metric import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
-    from ragassay.reporting import exporter
+    from ragassay.reporting.files import exporter
     from ragassay.reporting.objects import Comparison as Comparison
     from ragassay.reporting.objects import Costs as Costs
     from ragassay.reporting.objects import Gates as Gates
@@ -61,7 +61,7 @@ _NAMES = {
     "metrics.chunk": "Chunk",
     "metrics.metric": "metric parse",
     "metrics.ranked": "Ranked",
-    "reporting": "exporter",
+    "reporting.files": "exporter",
     "reporting.objects": "Comparison Costs Gates Report",
     "sdk.benchmark": "Benchmark",
     "sdk.compare": "compare",

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from api_server import rows
-from ragassay.reporting import MEDIA_TYPES
+from ragassay.reporting.files import MEDIA_TYPES
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from ragassay.config import ProjectConfig
 from ragassay.core.eval_config import Budget, EvalConfig, Price, Statistics
 from ragassay.core.models import Response, Sample
 from ragassay.metrics.metric import METRICS
-from ragassay.reporting import EXPORTERS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
+from ragassay.reporting.files import EXPORTERS
 
 MODELS = (Sample, Response, EvalConfig, ProjectConfig, JobRequest, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}

@@ -16,10 +16,10 @@ from offline_runs import evaluated, new_run, sample
 from ragassay.core.errors import BadSettings, MissingExtra, TooLarge, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.report import ReportWithResults
-from ragassay.reporting import EXPORTERS
 from ragassay.reporting import xlsx as workbook
 from ragassay.reporting.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.reporting.csv import cell, line
+from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.tabular import flat_rows
 from reporting.exported import FORMULA, a_comparison, a_report
 

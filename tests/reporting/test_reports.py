@@ -13,8 +13,8 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceVerdict, Verdict
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
-from ragassay.reporting import EXPORTERS
 from ragassay.reporting.failing import headline
+from ragassay.reporting.files import EXPORTERS
 
 
 def judged(covered, why, **more):

@@ -14,7 +14,7 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
 from ragassay.core.report import Report
 from ragassay.datasets.dataset import digest_of_dataset
-from ragassay.reporting import EXPORTERS
+from ragassay.reporting.files import EXPORTERS
 from ragassay.storage import folder
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.row_index import RowIndex

@@ -15,9 +15,9 @@ from ragassay.api.dependencies import FileForm, QueryParameters, Reads, analyse,
 from ragassay.api.problems import takes
 from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
-from ragassay.reporting import FILES
 from ragassay.reporting.comparison import EXPORTERS
 from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
+from ragassay.reporting.files import FILES
 
 router = APIRouter(prefix="/v1", tags=["analyses"])
 

@@ -13,8 +13,8 @@ from ragassay.api.security import authorized
 from ragassay.core.formatting import split_names
 from ragassay.core.jobs import JOB_ID
 from ragassay.dashboard.site import file
-from ragassay.reporting import BINARY, MEDIA_TYPES
 from ragassay.reporting.exporters import Exporters
+from ragassay.reporting.files import BINARY, MEDIA_TYPES
 from ragassay.service.access import Requester
 from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs

@@ -24,7 +24,7 @@ from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import ReportWithResults
 from ragassay.evaluation.labelling import report_of
-from ragassay.reporting import EXPORTERS, FILES, MEDIA_TYPES
+from ragassay.reporting.files import EXPORTERS, FILES, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
 from ragassay.service.redis_datasets import RedisDatasets

@@ -100,7 +100,7 @@ def _print(job: Job, *, as_json: bool) -> None:
 
 def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str], *, wait: bool, as_json: bool) -> None:
     """Have a service evaluate rows and its ``registered`` systems; print the report, or without ``wait`` the job's id."""
-    from ragassay.reporting import EXPORTERS
+    from ragassay.reporting.files import EXPORTERS
 
     outputs = configuration.output
     EXPORTERS.check(outputs)

@@ -160,7 +160,8 @@ def _conditions(where: Sequence[str]) -> dict[str, Any]:
 def _show_report(
     run: str, outputs: list[Path], form: str | None, fields: str | None, server: str | None, *, as_json: bool
 ) -> None:
-    from ragassay.reporting import BINARY, EXPORTERS, comparison
+    from ragassay.reporting import comparison
+    from ragassay.reporting.files import BINARY, EXPORTERS
     from ragassay.sdk.references import open_comparison, resolve
 
     compared = open_comparison(run)

@@ -138,7 +138,7 @@ def show_report(
 
     ``server``: the service that has the rows, where it was named. ``written``: the form and fields of the files.
     """
-    from ragassay.reporting import EXPORTERS
+    from ragassay.reporting.files import EXPORTERS
     from ragassay.reporting.report import of_report
 
     failed = any(system.fix_first or system.failed_responses for system in report.systems.values())

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ragassay.core.addresses import check_address, check_bare_address
 from ragassay.core.errors import BadSettings
@@ -25,15 +24,16 @@ SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
 NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """What the machine decides rather than the job. Every field is the variable ``RAGASSAY_<FIELD>``."""
 
-    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     def __init__(self, **values: Any) -> None:
         """Read them; raises BadSettings that names the variable."""
+        variables = {name: os.environ.get(f"RAGASSAY_{name.upper()}") for name in Settings.model_fields}
         try:
-            super().__init__(**values)
+            super().__init__(**{name: value for name, value in variables.items() if value is not None} | values)
         except ValidationError as error:
             first = problems(error)[0]
             raise BadSettings(first.what, where=f"RAGASSAY_{first.place.upper()}") from None

@@ -22,10 +22,10 @@ from starlette.requests import ClientDisconnect
 from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.core.formatting import minute, number
 from ragassay.dashboard import views
-from ragassay.reporting import MEDIA_TYPES
 from ragassay.reporting.document import Document
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
+from ragassay.reporting.files import MEDIA_TYPES
 from ragassay.reporting.page import environment
 from ragassay.service.connection import unavailable
 

@@ -242,10 +242,10 @@ def _lists(block: bytes, columns: tuple[str, ...]) -> _Lists:
         except UnicodeDecodeError:
             raise _Untidy from None
     padding = b" " * (_EXACT_DIGITS + 2)  # so that so many bytes can be read from every place
-    text = np.frombuffer(b"\n" + block.rstrip() + b"\n" + padding, np.uint8)
-    filled = (text - _TAB > 4) & (text != _SPACE)  # by what str.isspace calls blank in ASCII
-    edges = np.flatnonzero(filled[1:] != filled[:-1]) + 1
-    lines = np.flatnonzero(text == _NEWLINE)
+    begun = np.frombuffer(b"\n" + block.rstrip() + b"\n" + padding, np.uint8)
+    filled = (begun - _TAB > 4) & (begun != _SPACE)  # by what str.isspace calls blank in ASCII
+    text, edges = begun[1:], np.flatnonzero(filled[1:] != filled[:-1])
+    lines = np.flatnonzero(begun == _NEWLINE) - 1
     width, count = 2 * len(columns), len(lines) - 1
     if (
         len(edges) != width * count
@@ -272,7 +272,7 @@ def _lists(block: bytes, columns: tuple[str, ...]) -> _Lists:
             order = _rank_order(text, *document, numbers, of_list)
             documents, keys, numbers = documents[order], keys[order], numbers[order]
     ids = zip(*(places[heads].tolist() for places in query), strict=True)
-    return _Lists([block[begin - 1 : end - 1].decode() for begin, end in ids], lengths, documents, keys, numbers)
+    return _Lists([block[begin:end].decode() for begin, end in ids], lengths, documents, keys, numbers)
 
 
 def _rank_order(

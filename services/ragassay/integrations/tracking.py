@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from ragassay.core.report import Distribution, Report, ReportWithResults
 from ragassay.metrics.metric import OPERATIONAL
-from ragassay.reporting import EXPORTERS
+from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.tabular import flat_rows
 
 FILES = ("report.json", "report.md", "rows.csv")

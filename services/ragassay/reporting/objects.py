@@ -16,9 +16,10 @@ from ragassay.core.formatting import number
 from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.metrics.failures import Failures, failures
-from ragassay.reporting import EXPORTERS, comparison, costs, gates
+from ragassay.reporting import comparison, costs, gates
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
+from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.page import as_html
 from ragassay.reporting.report import of_report
 from ragassay.reporting.tabular import flat_rows

@@ -28,7 +28,8 @@ from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import judge_name
 from ragassay.metrics.metric import name_of
-from ragassay.reporting import EXPORTERS, comparison
+from ragassay.reporting import comparison
+from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import PLACE, Benchmark, no_comparison
 from ragassay.sdk.options import EvalOptions
