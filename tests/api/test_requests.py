@@ -67,7 +67,7 @@ def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
 def test_a_broken_address_is_answered_with_a_problem_that_names_it(served, path, status, said):
     if "JOB" in path:
         path = path.replace("JOB", served.submit(rows(1), metrics=["mrr"])["id"])
-    assert said in problem(httpx.get(served.url + path, trust_env=False), status)["detail"]
+    assert said in problem(httpx.get(served.url + path, trust_env=False, timeout=60), status)["detail"]
 
 
 def test_a_method_or_a_kind_of_body_that_a_route_does_not_take_is_refused(served):

@@ -24,7 +24,7 @@ def keys(keyed):
     made = (made_key(keyed, "a"), made_key(keyed, "a", ("read",)), made_key(keyed, "b"))
     a, reader, b = (one.key for one in made)
     body = {"name": f"{MARK} job", "samples": marked(MARK), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
-    answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a}"})
+    answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a}"}, timeout=60)
     keyed.work()
     return answer.json()["id"], a, reader, b
 

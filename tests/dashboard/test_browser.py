@@ -280,7 +280,9 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
 def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed):
     key = made_key(keyed, "a", name="all").key
     body = {"samples": few(40), "metrics": ["mrr"], "performance": {"batch": 10}}
-    job = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {key}"}).json()["id"]
+    job = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=60).json()[
+        "id"
+    ]
     with watched_page(chromium, keyed.url) as watched:
         page = watched.page
         page.goto(f"/ui/jobs/{job}")

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.config import GatedConfig, ProjectConfig, check_rules
-from ragassay.config.model import section_of
+from ragassay.config import GatedConfig, ProjectConfig, check_rules, section_of
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgeConfig, Performance
 from ragassay.core.formatting import split_names

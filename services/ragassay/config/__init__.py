@@ -13,5 +13,6 @@ from ragassay.config.load import read as read
 from ragassay.config.load import read_yaml as read_yaml
 from ragassay.config.model import GatedConfig as GatedConfig
 from ragassay.config.model import ProjectConfig as ProjectConfig
+from ragassay.config.model import section_of as section_of
 from ragassay.config.model import sections as sections
 from ragassay.config.model import template as template

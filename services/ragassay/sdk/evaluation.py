@@ -12,8 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from ragassay import config as configurations
-from ragassay.config import Override, ProjectConfig, sections
-from ragassay.config.model import section_of
+from ragassay.config import Override, ProjectConfig, section_of, sections
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.formatting import split_names
