@@ -69,6 +69,15 @@ WHOLE = {
     "fails": (500, b"<h1>broken</h1>", {}),
     "html": (200, b"<html>hello</html>", {}),  # it says that this is JSON
     "empty": (200, {}, {}),
+    "other": (
+        200,
+        {"result": {"text": "Paris it is.", "sources": [{"content": "Paris is the capital.", "uri": "x"}]}},
+        {},
+    ),
+    "chat-like": (200, {"message": "Paris it is.", "model": "m"}, {}),
+    "beside": (200, {"answer": "Paris.", "sources": ["Paris is the capital."]}, {}),
+    "snippets": (200, {"answer": "Paris.", "contexts": [{"snippet": "Paris is the capital."}]}, {}),
+    "unclear": (422, {"detail": [{"loc": ["body", "q"], "msg": "Field required"}]}, {}),
     "twice": (200, {**CAPITAL, "retrieved_doc_ids": ["a", "a"]}, {}),
     "cookie": (200, CAPITAL, {"Set-Cookie": "session=1"}),
     "null": (200, {"answer": "none", "contexts": None}, {}),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ragassay import config
+
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "architecture.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -31,6 +33,14 @@ def test_python_on_pages_gives_what_it_shows(page, tmp_path, monkeypatch):
     assert text
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "__main__"}, page, page, 0)
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
+
+
+def test_configurations_of_the_readme_load(tmp_path):
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGES[0].read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 1
+    for block in blocks:
+        (tmp_path / "ragassay.yaml").write_text(block)
+        assert config.load(tmp_path / "ragassay.yaml").systems.keys() == {"v2"}
 
 
 def test_commands_on_pages_exist_with_their_options():

@@ -106,6 +106,7 @@ def test_ask_a_function_returns_text_an_object_or_a_response(function, response)
         (lambda _: 1 / 0, "the system raised ZeroDivisionError: division by zero"),
         (lambda _: 7, "the system returned the number 7; text or an object with 'answer' is needed"),
         (lambda _: {"answerr": "x"}, "the reply can't be used: unknown key answerr; did you mean answer?"),
+        (lambda _: {"docs": ["Paris is here."]}, "the reply can't be used: unknown key docs; did you mean contexts?"),
         (lambda _: time.sleep(60), "no answer within 2 s"),
     ],
 )
@@ -120,12 +121,12 @@ def test_ask_what_a_function_does_wrong_is_the_reason_of_its_row(function, reaso
 def evaluate(cli, tmp_path):
     """Runs ``evaluate`` on a configuration that names a function."""
 
-    def run(function):
+    def run(function, *options):
         write_jsonl(tmp_path / "data.jsonl", [{"query": "Where?", "relevant_doc_ids": ["paris"]}])
         (tmp_path / "own.py").write_text(OWN)
-        document = {"data": "data.jsonl", "systems": {"v2": {"kind": "python", "function": function}}}
+        document = {"data": "data.jsonl", "systems": {"v2": {"function": function}} if function else {}}
         (tmp_path / "live.yaml").write_text(json.dumps(document))
-        return cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr")
+        return cli("evaluate", "--config", "live.yaml", "--json", "--metrics", "mrr", *options)
 
     return run
 
@@ -134,6 +135,12 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(evaluate):
     code, out, err = evaluate("own.py:ask")
     assert code == 0, err
     assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["value"] == 1.0
+
+
+def test_evaluate_calls_a_function_that_the_command_line_names(evaluate):
+    code, out, err = evaluate(None, "--system", "v3=own.py:ask", "--set", "systems.v3.warm_up=1")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["v3"]["metrics"]["mrr"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(

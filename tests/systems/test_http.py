@@ -25,7 +25,15 @@ REASONS = {
     "fails": "the system replied 500: '<h1>broken</h1>'",
     "hangs": "no answer within 2 s",
     "html": "the reply is not JSON: '<html>hello</html>'",
-    "empty": "the reply has no answer at $.answer: '{}'",
+    "empty": "the reply has no answer at $.answer: it is an empty object; --set 'systems.live.reply={answer: $.KEY}'",
+    "other": "the reply has no answer at $.answer: it is an object with the keys 'result'; --set 'systems.live.reply="
+    '{answer: $.result.text, contexts: "$.result.sources[*].content"}\'',
+    "chat-like": "the reply has no answer at $.answer: it is an object with the keys 'message', 'model'; "
+    "--set 'systems.live.reply={answer: $.message}'",
+    "snippets": "the reply can't be used: contexts[0]: should be text, is an object with the keys 'snippet'; "
+    "--set 'systems.live.reply={answer: $.answer, contexts: \"$.contexts[*].snippet\"}'",
+    "unclear": 'the system replied 422: \'{"detail": [{"loc": ["body", "q"], "msg": "Field required"}]}\'; it was sent an object '
+    "with the keys 'query'; for another body: --set 'systems.live.request={KEY: \"{query}\"}'",
     "twice": "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice",
     "drops": "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query'; `request`",
     "drips": "no answer within 2 s",
@@ -39,6 +47,18 @@ REASONS = {
     "no-http": "no reply: ",
     "bottomless": "the reply is not JSON: '[[[[",
     "100-mb": "the reply is longer than 10 MB",
+}
+
+OF_CHAT = {
+    "stream": "sse",
+    "stream_end": "[DONE]",
+    "reply": {
+        "answer": "$.choices[0].delta.content",
+        "model": "$.model",
+        "input_tokens": "$.usage.prompt_tokens",
+        "output_tokens": "$.usage.completion_tokens",
+        "error": "$.error.message",
+    },
 }
 
 
@@ -128,6 +148,27 @@ def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
     assert other.contexts is None, "a list that is not there is missing"
 
 
+@pytest.mark.parametrize(
+    ("query", "reply", "warning"),
+    [
+        ("beside", None, ('no reply has contexts at $.contexts[*] and retrieved_doc_ids at $.retrieved_doc_ids[*]; --set '
+         "'systems.live.reply={answer: $.answer, contexts: $.sources}'")),
+        ("other", {"answer": "$.result.text", "contexts": "$.result.sources[*].text"},
+         ("no reply has contexts at $.result.sources[*].text; --set 'systems.live.reply={answer: $.result.text, contexts: "
+         '"$.result.sources[*].content"}\'')),
+        ("other", {"answer": "$.result.text", "contexts": "$.result.sources[?@.score > 1].content"}, None),
+        ("null", None, None),
+        ("chat", OF_CHAT | {"reply": OF_CHAT["reply"] | {"contexts": "$.hits"}}, "no reply has contexts at $.hits"),
+    ],
+)  # fmt: skip
+def test_ask_warns_of_contexts_that_no_reply_has(endpoint, query, reply, warning, caplog):
+    options = {} if reply is None else reply if "stream" in reply else {"reply": reply}
+    [response] = ask([query], url=endpoint.url, **options)
+    assert response.error is None
+    assert (response.contexts == ()) == (reply is not None and warning is None), "a filter may leave no entry"
+    assert caplog.messages == ([f"systems.live: {warning}"] if warning else [])
+
+
 @pytest.mark.parametrize("query", REASONS)
 def test_ask_a_wrong_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query):
     wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=2 if query in ("hangs", "drips") else 30)
@@ -151,17 +192,6 @@ def test_ask_takes_no_long_reply_into_memory(endpoint):
 
 # --- streams ---
 
-OF_CHAT = {
-    "stream": "sse",
-    "stream_end": "[DONE]",
-    "reply": {
-        "answer": "$.choices[0].delta.content",
-        "model": "$.model",
-        "input_tokens": "$.usage.prompt_tokens",
-        "output_tokens": "$.usage.completion_tokens",
-        "error": "$.error.message",
-    },
-}
 OF_LINES = {
     "stream": "ndjson",
     "stream_end": "$.done",

@@ -83,7 +83,11 @@ _JUDGE = (
     "A judge: local, or a model that LiteLLM supports; MODEL,samples=3 or MODEL,role=reference,on=0.2. "
     "Repeatable. [local]"
 )
-_SYSTEM = "Responses of a system, or its address, which is sent {query} and replies {answer, contexts}. Repeatable."
+_SYSTEM = (
+    "Responses of a system; its address, which is sent {query} and replies {answer, contexts}; or app.py:ask, a function that "
+    "takes the query and returns that. Another body or reply: --set systems.NAME.request='{q: \"{query}\"}' and --set "
+    "systems.NAME.reply='{answer: $.text}', or ragassay.yaml. Repeatable."
+)
 _METRICS = "Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]"
 _ANY_KEY = "Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable."
 FLAGS = {

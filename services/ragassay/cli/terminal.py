@@ -177,7 +177,7 @@ class Terminal(Reporter):
         from asyncio import CancelledError
 
         try:
-            with super().watch(runs, resume) as done, warnings_shown():
+            with super().watch(runs, resume) as done, warnings_shown(), warnings_shown("ragassay.systems"):
                 yield done
         except (KeyboardInterrupt, CancelledError):  # Ctrl-C; an event loop cancels its task
             typer.echo(f"interrupted; go on with: {resume}", err=True)

@@ -28,6 +28,7 @@ from ragassay.systems.functions import OURS, SYSTEMS
 
 FILE_NAME = "ragassay.yaml"
 _TAG = "tag:yaml.org,2002:"
+_FUNCTION = re.compile(r"[^:]+\.py:\w+")
 _JUDGES = ("judge", "judges")  # two ways to say the same
 
 
@@ -74,6 +75,8 @@ class Document:
             self.values.pop(key, None)
         values = self.values
         for length, key in enumerate(location[:-1], 1):
+            if location[: length - 1] == ("systems",) and key in values:
+                values[key] = system_in_keys(values[key])
             values = values.setdefault(key, {})
             if not isinstance(values, dict):
                 raise BadSettings(f"{'.'.join(location[:length])} has no keys", where=source)
@@ -116,9 +119,19 @@ def import_plugins(document: Document) -> None:
         if isinstance(name, str):
             import_plugin(name, document.where(("plugins",)))
     for name, system in systems.items() if isinstance(systems, dict) else ():
-        function = system.get("function") if isinstance(system, dict) else None
+        keys = system_in_keys(system)
+        function = keys.get("function") if isinstance(keys, dict) else None
         if isinstance(function, str) and (module := function.rpartition(":")[0]):
             import_plugin(module, document.where(("systems", name, "function")))
+
+
+def system_in_keys(choice: Any) -> Any:
+    """What an address, or a function in a file, is short for; any other choice as it is."""
+    if is_url(choice):
+        return {"kind": "http", "url": choice}
+    if isinstance(choice, str) and _FUNCTION.fullmatch(choice):
+        return {"kind": "python", "function": choice}
+    return choice
 
 
 def check(document: Document) -> ProjectConfig:
@@ -128,9 +141,7 @@ def check(document: Document) -> ProjectConfig:
         if isinstance(values[section], dict):
             values[section] = {key: value for key, value in values[section].items() if value is not None}
     if isinstance(systems := values.get("systems"), dict):
-        values["systems"] = {
-            name: {"kind": "http", "url": system} if is_url(system) else system for name, system in systems.items()
-        }
+        values["systems"] = {name: system_in_keys(system) for name, system in systems.items()}
     try:
         configuration = ProjectConfig.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:

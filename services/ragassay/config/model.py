@@ -35,13 +35,19 @@ from ragassay.systems.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED,
 
 def _form_of_system(given: object) -> str | None:
     """Which form a system's value has: by its type, and a mapping's ``kind``; None for a kind that is none."""
-    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    kind = given.get("kind", _kind_by_key(given)) if isinstance(given, dict) else getattr(given, "kind", None)
     if is_registered(kind):
         return REGISTERED
     if isinstance(given, dict) and isinstance(kind, str) and kind not in OURS:
         return None
     forms = {"http": ENDPOINT, "python": FUNCTION, "openai": CHAT}
     return forms.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
+
+
+def _kind_by_key(given: Mapping[str, object]) -> str | None:
+    """The kind of a system that does not say it."""
+    kinds = {"function": "python", **dict.fromkeys(("url", "request", "reply"), "http")}
+    return next((kind for key, kind in kinds.items() if key in given), None)
 
 
 SystemChoice = Annotated[

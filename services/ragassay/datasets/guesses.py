@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 _FIELDS_BY_WORD = {
@@ -20,7 +21,7 @@ _FIELDS_BY_WORD = {
 _OF_TRUTH = frozenset("expected gold golden truth reference ideal".split())
 _NO_TEXT = frozenset("id uri url link file name title type lang language model time date score count token".split())
 MOST_ROWS = 20  # are looked at
-_MOST_ENTRIES, _DEEPEST = 3, 5
+_MOST_ENTRIES, _MOST_PLACES, _DEEPEST = 3, 1000, 5
 _WORDS_OF_PASSAGE = 3  # at least, on average: ids have fewer
 _WORDS_IN_ONE_TEXT = 8  # where passages stand in a single text
 
@@ -65,7 +66,7 @@ def guesses(rows: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[
     """For each of the fields the places that may hold it, by their names and by what is there; several if it is unclear."""
     places: dict[str, _Place] = {}
     for row in rows:
-        for path, value in _leaves(row):
+        for path, value in islice(_leaves(row), _MOST_PLACES):
             place = places.setdefault(path, _Place(path))
             place.is_list |= isinstance(value, list) or "[]" in path or value.lstrip().startswith("[")
             texts = value if isinstance(value, list) else [value]
@@ -81,17 +82,19 @@ def guesses(rows: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[
         named = found["query"] or [place.path for place in unnamed]
         asking = [path for path in named if all(text.rstrip().endswith("?") for text in places[path].texts)]
         found["query"] = asking or found["query"]
+    elif not found.get("answer", True):  # of a reply, which may call it anything
+        found["answer"] = [place.path for place in unnamed if place.length > 1]
     return {ours: _plainest(paths) for ours, paths in found.items() if paths}
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Texts and lists without objects, with their places."""
-    if isinstance(value, Mapping) and path.count(".") < _DEEPEST:
+    if isinstance(value, Mapping) and depth < _DEEPEST:
         for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
         for entry in value[:_MOST_ENTRIES]:
-            yield from _leaves(entry, f"{path}[]") if isinstance(entry, Mapping) else ()
+            yield from _leaves(entry, f"{path}[]", depth) if isinstance(entry, Mapping) else ()
     elif isinstance(value, str | list):
         yield path, value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field, ValidationError
@@ -11,6 +12,7 @@ from pydantic import Field, ValidationError
 from ragassay.core.errors import BadInput
 from ragassay.core.models import FrozenModel, Response, Sample
 from ragassay.core.validation import problems
+from ragassay.datasets.guesses import guesses
 
 
 class LiveOptions(FrozenModel):
@@ -109,4 +111,7 @@ def response_from(values: Mapping[str, Any]) -> Response:
     try:
         return Response.model_validate(dict(values))
     except ValidationError as error:
-        raise BadInput(f"the reply can't be used: {problems(error, Response)[0]}") from None
+        problem = problems(error, Response)[0]
+        if problem.unknown_key and (meant := [*guesses([{problem.place: problem.value}], ("answer", "contexts"))]):
+            problem = replace(problem, hint=f"did you mean {meant[0]}?")
+        raise BadInput(f"the reply can't be used: {problem}") from None

@@ -30,7 +30,7 @@ OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 class FunctionConfig(LiveOptions):
     """A system that is a Python function."""
 
-    kind: Annotated[Literal["python"], Field(description="a system that is a Python function")]
+    kind: Annotated[Literal["python"], Field(description="a system that is a Python function")] = "python"
     function: Annotated[
         str,
         Field(

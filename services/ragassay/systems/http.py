@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
+import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from functools import cached_property
@@ -16,9 +18,11 @@ from pydantic import AfterValidator, Field, field_validator
 from ragassay import observability
 from ragassay.core.addresses import check_bare_address
 from ragassay.core.errors import BadInput, BadSettings
+from ragassay.core.formatting import cut
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import VARIABLE, with_variables, without_values
 from ragassay.core.validation import shown
+from ragassay.datasets.guesses import guesses
 from ragassay.llm.errors import retry_after
 from ragassay.llm.rate_limit import backoff
 from ragassay.systems.base import LiveOptions, RequestTimer, response_from
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     import httpx
     from jsonpath import CompoundJSONPath, JSONPath
 
+logger = logging.getLogger("ragassay.systems")
+
 _Path: TypeAlias = "JSONPath | CompoundJSONPath"
 StreamFormat = Literal["sse", "ndjson"]
 ReplyField = Literal[
@@ -34,9 +40,12 @@ ReplyField = Literal[
     "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
 ]  # fmt: skip
 MOST_BYTES = 10_000_000  # of a reply; a longer one is not read to its end
+_GUESSED: tuple[ReplyField, ...] = ("answer", "contexts")
+_PASSAGES = frozenset(("contexts", "retrieved_doc_ids"))
 _LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
 _BUSY = frozenset((429, 503))
-_HEAD = 500  # bytes of a reply that are shown
+_MISUNDERSTOOD = frozenset((400, 422))
+_HEAD, _SAID = 500, 160  # bytes of a refusal that are read, characters that are shown
 _LAST_BYTES_S = 0.05
 _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 _PLACE = re.compile(r"\{(query|query_id|history|conversation_id|category|difficulty|metadata\.[^{}]+)\}")
@@ -93,7 +102,7 @@ ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 class HttpConfig(LiveOptions):
     """A system that answers over HTTP, one request a query."""
 
-    kind: Annotated[Literal["http"], Field(description="a system that answers over HTTP")]
+    kind: Annotated[Literal["http"], Field(description="a system that answers over HTTP")] = "http"
     url: Annotated[Address, Field(description="where a query is posted to, as JSON")]
     headers: Annotated[
         dict[str, str],
@@ -224,7 +233,9 @@ class HttpClient:
     """Posts queries to an address. Raises BadSettings where an environment variable is not set; ``where`` names the system."""
 
     def __init__(self, config: HttpConfig, where: str) -> None:
-        self._config = config
+        self._config, self._where = config, where
+        self._unseen = {field for field in config.reply if field in _PASSAGES}  # in no reply so far
+        self._last: Any = None
         try:
             self._headers = {key: with_variables(value) for key, value in config.headers.items()}
         except KeyError as missing:
@@ -262,7 +273,12 @@ class HttpClient:
             clock.attempts += 1
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Warn of the lists that no reply had, if they were to be there or stand elsewhere."""
+        hint = self._hint(self._last)
+        if self._unseen and self._last is not None and (hint or self._config.reply != _USUAL):
+            missed = " and ".join(f"{field} at {self._config.reply[field]}" for field in sorted(self._unseen))
+            logger.warning("%s: no reply has %s%s", self._where, missed, hint)
+        self._last = None
         if client := self.__dict__.pop("_client", None):
             await client.aclose()
 
@@ -277,7 +293,7 @@ class HttpClient:
                     there = shown(self._redacted(reply.headers.get("location", "nowhere")))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
                 if not reply.is_success:
-                    raise await self._refusal(reply, clock)
+                    raise await self._refusal(reply, clock, body)
                 return await self._response(reply, clock)
         except httpx.TimeoutException:
             raise TimeoutError from None
@@ -295,7 +311,7 @@ class HttpClient:
         """What the events of a stream say together, or the one of a whole reply. Raises BadInput."""
         form = self._config.stream
         end = self._config.stream_end if form else None
-        joined, number, text, ended = _JoinedParts(clock if form else None), 0, "", end is None
+        joined, number, text, ended, event = _JoinedParts(clock if form else None), 0, "", end is None, None
         async with aclosing(_pieces(reply, clock)) as arriving, aclosing(_events(arriving, form)) as events:
             async for raw in events:
                 text = self._redacted(raw)
@@ -321,11 +337,34 @@ class HttpClient:
             raise BadInput(f"the stream breaks off: {end!r} did not come after its {number} events")
         if "answer" in self._paths and not joined.parts:
             where = self._config.reply["answer"]
-            what = f"no event of the stream has a part of the answer at {where}; the last one"
-            raise BadInput(f"{what if form else f'the reply has no answer at {where}'}: {shown(text)}")
-        return joined.response()
+            if form:
+                what = f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}"
+                raise BadInput(what)
+            hint = self._hint(event) or f"; {self._option('reply', 'answer: $.KEY')}"
+            raise BadInput(f"the reply has no answer at {where}: it is {shown(event)}{hint}")
+        try:
+            response = joined.response()
+        except BadInput as error:
+            raise BadInput(f"{error.message}{self._hint(event)}") from None
+        self._last = event
+        self._unseen -= response.model_fields_set
+        return response
 
-    async def _refusal(self, reply: httpx.Response, clock: RequestTimer) -> BadInput:
+    def _hint(self, reply: Any) -> str:
+        """What to write to read the answer and the contexts of such a reply, where that is not what is written."""
+        found = {} if self._config.stream or not isinstance(reply, dict) else guesses([reply], _GUESSED)
+        paths = {field: [_json_path(place) for place in places] for field, places in found.items()}
+        written: dict[str, str] = {field: path.removesuffix("[*]") for field, path in self._config.reply.items()}
+        if all(written.get(field) in guessed for field, guessed in paths.items()):
+            return ""
+        line = ", ".join(f"{field}: {' or '.join(guessed)}" for field, guessed in paths.items())
+        return f"; {self._option('reply', cut(line, _SAID))}"
+
+    def _option(self, key: str, value: str) -> str:
+        """What sets a key of the system, which may also stand in the configuration's file."""
+        return f"--set {shlex.quote(f'{self._where}.{key}={{{value}}}')}"
+
+    async def _refusal(self, reply: httpx.Response, clock: RequestTimer, body: Any) -> BadInput:
         """What a status that is no success becomes, with the beginning of what the reply says."""
         head = bytearray()
         try:
@@ -334,10 +373,13 @@ class HttpClient:
                     head += piece
                     if len(head) >= _HEAD:
                         break
-            said = shown(self._redacted(head.decode("utf-8", "replace"))[:_HEAD])
+            said = repr(cut(self._redacted(head.decode("utf-8", "replace"))[:_HEAD], _SAID))
         except BadInput as error:  # what can't be read: the status counts all the same
             said = str(error)
         message = f"the system replied {reply.status_code}: {said}"
+        if reply.status_code in _MISUNDERSTOOD:
+            option = self._option("request", 'KEY: "{query}"')
+            message += f"; it was sent {shown(body)}; for another body: {option}"
         return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
 
     def _redacted(self, text: str) -> str:
@@ -351,19 +393,21 @@ class HttpClient:
             matches = path.findall(reply)
             if field not in _LISTS:
                 values |= {field: matches[0]} if matches else {}
-            elif matches or (holder and any(entries is not None for entries in holder.findall(reply))):
+            elif matches or (holder and _is_empty(holder.findall(reply), filtered="?" in self._config.reply[field])):
                 values[field] = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
         if (error := values.pop("error", None)) is not None:
             text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
             raise BadInput(f"the system replied with an error: {shown(text)}")
+        if not isinstance(answer := values.get("answer"), str | None):
+            raise BadInput(f"the answer should be text, is {shown(answer)}{self._hint(reply)}")
         return values
 
     @cached_property
-    def _paths(self) -> Mapping[str, tuple[_Path, _Path | None]]:
+    def _paths(self) -> Mapping[ReplyField, tuple[_Path, _Path | None]]:
         """Each field's path and, for a list whose path says so, the path to what holds its entries."""
         import jsonpath
 
-        paths: dict[str, tuple[_Path, _Path | None]] = {}
+        paths: dict[ReplyField, tuple[_Path, _Path | None]] = {}
         for field, path in self._config.reply.items():
             holder = _SEVERAL.split(path)[0] if field in _LISTS else path
             paths[field] = jsonpath.compile(path), jsonpath.compile(holder) if holder != path else None
@@ -406,8 +450,6 @@ class _JoinedParts:
             if value is None:
                 continue
             if name == "answer":
-                if not isinstance(value, str):
-                    raise BadInput(f"the answer should be text, is {shown(value)}")
                 self.parts.append(value)
             elif name in _LISTS:
                 more = value if isinstance(value, list) else [value]
@@ -472,6 +514,18 @@ async def _lines(arriving: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
         line += rest
     yield _text_of(line).rstrip("\r")
     yield ""  # the blank line after the last event may be missing
+
+
+def _is_empty(found: list[Any], *, filtered: bool) -> bool:
+    """Is there what would hold entries, without any? Entries without what a path names are another thing."""
+    return any(entries is not None and (filtered or not entries) for entries in found)
+
+
+def _json_path(place: str) -> str:
+    """A place of a guess as JSONPath, as it stands in YAML."""
+    steps = [(step.removesuffix("[]"), "[*]" if step.endswith("[]") else "") for step in place.split(".")]
+    path = "$" + "".join((f".{key}" if key.isidentifier() else f"[{key!r}]") + each for key, each in steps)
+    return json.dumps(path, ensure_ascii=False) if "[" in path else path
 
 
 def _text_of(raw: bytes | bytearray) -> str:
