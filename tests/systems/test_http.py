@@ -94,13 +94,15 @@ def over_http(system, **options):
 def test_ask_fills_the_template_with_values_of_the_row_and_its_earlier_turns(endpoint):
     template = {"k": 3, "user": "{metadata.user}", "none": "{category}", "turns": "{history}"}
     template |= {"messages": ["{history}", {"role": "user", "content": "{query}"}], "q": "{history}\n{query}"}
+    template |= {"tags": "tags: {metadata.tags}"}
     client = HttpClient(HttpConfig(kind="http", url=endpoint.url, request=template), "live")
-    row = Sample(query_id="a", query="And Plus?", history=TURNS, metadata={"user": 7})
+    row = Sample(query_id="a", query="And Plus?", history=TURNS, metadata={"user": 7, "tags": ["a", "b"]})
     asyncio.run(answer_of(client, row))
     turns = [turn.model_dump() for turn in TURNS]
     assert endpoint.asked[-1][0] == {"k": 3, "user": 7, "none": None, "turns": turns} | {
         "messages": [*turns, {"role": "user", "content": "And Plus?"}],
         "q": "user: What does Free cost?\nassistant: Nothing.\nAnd Plus?",
+        "tags": 'tags: ["a", "b"]',
     }
 
 

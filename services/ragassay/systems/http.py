@@ -560,12 +560,15 @@ def _filled(template: Any, sample: Sample) -> Any:
         return template
     if whole := _PLACE.fullmatch(template):
         return _value(whole[1], sample)
-    return _PLACE.sub(lambda place: _as_text(_value(place[1], sample)), template)
+    return _PLACE.sub(lambda place: _text_of_place(place[1], sample), template)
 
 
-def _as_text(value: Any) -> str:
-    if isinstance(value, list):
-        return "\n".join(f"{turn['role']}: {turn['content']}" for turn in value)
+def _text_of_place(name: str, sample: Sample) -> str:
+    if name == "history":
+        return "\n".join(f"{turn.role}: {turn.content}" for turn in sample.history)
+    value = _value(name, sample)
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
 
 
