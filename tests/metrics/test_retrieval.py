@@ -114,6 +114,11 @@ def test_names_of_ragas_and_deepeval_mean_ours(theirs, ours):
     assert all(ours.lower() in METRICS for ours in SPELLINGS.values())
 
 
+@pytest.mark.parametrize("name", ["ndcg@1000000", "recall@10", "rbp@0.8", "rbp@0.1234567"])
+def test_a_name_prints_back_as_it_is(name):
+    assert parse(name).name == name
+
+
 # --- against other libraries ---
 
 

@@ -118,7 +118,7 @@ class Metric:
     @property
     def name(self) -> str:
         """Canonical name, such as ``ndcg@10``."""
-        return self.family if self.argument is None else f"{self.family}@{self.argument:g}"
+        return self.family if self.argument is None else f"{self.family}@{self.argument:.15g}"
 
     @property
     def signature(self) -> str:
