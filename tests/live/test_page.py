@@ -19,7 +19,7 @@ def served(server):
 @pytest.fixture(scope="module")
 def live(served):
     """A stream with twelve requests that are evaluated, one of them badly answered, and one without an answer."""
-    live = LiveTraffic(served.jobs, Settings(), batch_s=0.0, grace_s=0.0)
+    live = LiveTraffic(served.jobs, Settings())
     set_rule(live, budget_usd=5)
     bad = spans_of(99, context=WRONG), spans_of(98, answer=None, other="<script>")
     live.store.append(received(*(spans_of(n) for n in range(11)), *bad))

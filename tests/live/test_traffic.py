@@ -118,8 +118,8 @@ def test_append_remembers_the_newest_requests_only(live, queue, monkeypatch):
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_BATCH", 2), ("MAX_BATCH_BYTES", 600)])
-def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(make_live, monkeypatch, limit, most):
-    live = make_live(batch_s=60.0)
+def test_tick_closes_a_batch_of_many_rows_or_bytes_at_once(live, monkeypatch, limit, most):
+    monkeypatch.setattr(live_store, "BATCH_S", 60.0)
     monkeypatch.setattr(live_store, limit, most)
     set_rule(live)
     live.store.append(received(*(spans_of(n) for n in range(5))))

@@ -35,6 +35,7 @@ MAX_WAITING, MAX_STREAMS = 20_000, 100  # of a project
 MAX_SPANS, MAX_BYTES = 1000, 4_000_000  # of a request, unpacked
 MAX_REASON, MAX_NAME = 500, 200  # characters
 MAX_RECENT = 100_000  # requests of a stream that are found by their trace id
+BATCH_S = 60.0  # from the first row of a batch to its job
 GRACE_S = 5.0  # from the root to the look at a request: other processes of it export their spans every 5 s
 RETRY_AFTER_S = 10.0
 MAX_BATCH, MAX_BATCH_BYTES = 500, 16_000_000  # rows that make a job before its time, unpacked
@@ -90,15 +91,12 @@ class Appended(NamedTuple):
 class LiveStore:
     """The live traffic of one project. Every method may be called by many processes at once."""
 
-    def __init__(
-        self, store: RedisStore, settings: Settings, *, batch_s: float = 60.0, grace_s: float = GRACE_S
-    ) -> None:
+    def __init__(self, store: RedisStore, settings: Settings) -> None:
         self.store, self.redis = store, store.redis
         self.project = store.project or DEFAULT_PROJECT
         self._prefix = project_key(self.project, "live:")
         self._kept_s = settings.keep_live_days * DAY_S
-        self._silence_ms, self._grace_ms = int(settings.live_silence_s * 1000), int(grace_s * 1000)
-        self._batch_ms = int(batch_s * 1000)
+        self._silence_ms = int(settings.live_silence_s * 1000)
 
     def key(self, *name: str) -> str:
         """The Redis key of something of the project's live traffic."""
@@ -110,7 +108,7 @@ class LiveStore:
         """Keep spans with their requests. Raises Unavailable, and keeps none, while too many requests wait."""
         now = int(self.store.now_ms())
         arguments: list[Any] = [self._prefix, self.project, now, hour_of(now), MAX_WAITING, MAX_SPANS, MAX_STREAMS]
-        arguments += [MAX_RECENT, self._kept_s, self._grace_ms, self._silence_ms, MAX_BYTES]
+        arguments += [MAX_RECENT, self._kept_s, int(GRACE_S * 1000), self._silence_ms, MAX_BYTES]
         by_trace: dict[str, list[Received]] = {}
         for one in received:
             by_trace.setdefault(one.span.trace, []).append(one)
@@ -141,7 +139,7 @@ class LiveStore:
         """Write down what became of a request with so many spans; True if as many rows wait as a job may have."""
         status, about, row = encoded(decision)
         arguments = [self._prefix, trace, status, about, packed(row) if row else b"", spans]
-        arguments += [self._batch_ms, MAX_BATCH, len(row), MAX_BATCH_BYTES]
+        arguments += [int(BATCH_S * 1000), MAX_BATCH, len(row), MAX_BATCH_BYTES]
         return bool(self.store.run("live_settle", [self.key("waiting"), self.key("batches")], arguments) == 2)
 
     # --- batches ----------------------------------------------------------------------------------------------

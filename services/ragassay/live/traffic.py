@@ -53,9 +53,8 @@ ROWS_AT_ONCE = 1  # with a budget a chunk is one round of calls, so that few are
 class LiveTraffic:
     """The live traffic of the project of ``jobs``."""
 
-    def __init__(self, jobs: Jobs, settings: Settings, **options: float) -> None:
-        self.jobs, self.store = jobs, LiveStore(jobs.store, settings, **options)
-        self._settings, self._options = settings, options
+    def __init__(self, jobs: Jobs, settings: Settings) -> None:
+        self.jobs, self.store, self._settings = jobs, LiveStore(jobs.store, settings), settings
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -133,7 +132,7 @@ class LiveTraffic:
 
     def of(self, project: str) -> LiveTraffic:
         """The live traffic of another project."""
-        return LiveTraffic(self.jobs.of(project), self._settings, **self._options)
+        return LiveTraffic(self.jobs.of(project), self._settings)
 
     def tick(self) -> None:
         """Decide on requests that are complete, make jobs of the rows that wait, and sum up those that have ended."""
