@@ -62,8 +62,7 @@ class WindowRows:
     def __init__(self, parts: Iterable[Part]) -> None:
         self.parts = tuple(parts)
         self.traces = self._joined("traces")
-        self._sampled = self._joined("sampled")
-        self.sampled = np.array(self._sampled, bool)
+        self.sampled = np.array(self._joined("sampled"), bool)
 
     @classmethod
     def of(cls, hour: str, by_job: Mapping[str, Figures]) -> WindowRows:
@@ -102,7 +101,7 @@ class WindowRows:
     def estimate(self, name: str) -> Estimate:
         """The mean of a metric, its interval, and why rows have none."""
         values, metric = self.known(name), known_metric(name, {})
-        reasons = zip(self._of_metric("reasons", name), self._sampled, strict=True)
+        reasons = zip(self._of_metric("reasons", name), self.sampled, strict=True)
         chosen = [reason for reason, sampled in reasons if sampled]
         missing = Counter(str(reason[1]) for reason in chosen if reason)
         return Estimate(
@@ -118,18 +117,17 @@ class WindowRows:
         )
 
     def worst(self, metric: str, limit: int) -> list[WorstRow]:
-        """The rows with the lowest scores, whatever they were chosen for."""
-        known = known_metric(metric, {})
+        """The rows with the worst scores, whatever they were chosen for; of equal ones the newest first."""
+        known, scores = known_metric(metric, {}), self._of_metric("metrics", metric)
         sign = -1.0 if known is not None and known.better == "lower" else 1.0
-        scores = enumerate(self._of_metric("metrics", metric))
-        scored = sorted((sign * score, -number) for number, score in scores if score is not None)
-        places = [part[:2] for part in self.parts for _ in part.figures["traces"]]
+        scored = [row for row, score in enumerate(scores) if score is not None]
+        sources = [(part.hour, part.job) for part in self.parts for _ in part.figures["traces"]]
         failures = self._joined("failures")
-        rows = []
-        for score, number in scored[:limit]:
-            (hour, job), trace, cause = places[-number], self.traces[-number], failures[-number]
-            rows.append(WorstRow(job=job, trace=trace, hour=hour, value=sign * score, failure=cause))
-        return rows
+        worst = []
+        for row in sorted(scored, key=lambda row: (sign * scores[row], -row))[:limit]:
+            (hour, job), trace = sources[row], self.traces[row]
+            worst.append(WorstRow(job=job, trace=trace, hour=hour, value=scores[row], failure=failures[row]))
+        return worst
 
     def window(
         self, stream: str, name: str, counts: Counts, *, reference: Sequence[str] = (), drift: Sequence[Difference] = ()
@@ -137,7 +135,7 @@ class WindowRows:
         """The figures of the window of that name."""
         cost, accurate = self.column("cost_usd"), self.column("accurate")
         sums, refused = ratio_sums(cost, accurate), self.known("refused")
-        failures = zip(self._joined("failures"), self._sampled, strict=True)
+        failures = zip(self._joined("failures"), self.sampled, strict=True)
         spent = [part.figures["judging_usd"] for part in self.parts]
         return LiveWindow(
             stream=stream,
