@@ -65,7 +65,9 @@ class SystemRows:
             deque(not_accurate, 0)  # reads all rows, and keeps none
         else:
             rows = map(Result.model_validate, not_accurate)
-            self.failures = failures(rows, examples=examples, also_accurate=lambda: self._accurate)
+            summary = failures(rows, examples=examples)
+            counts = {"rows": len(self), "accurate": summary.accurate + self._accurate}
+            self.failures = summary.model_copy(update=counts)
 
     def __len__(self) -> int:
         return len(self.ids)

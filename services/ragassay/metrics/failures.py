@@ -118,8 +118,8 @@ def failure(row: Result) -> FailureName | None:
     return "not_scored" if row.failed else None
 
 
-def failures(rows: Iterable[Result], *, examples: int = 3, also_accurate: Callable[[], int] = lambda: 0) -> Failures:
-    """The failures of one system by cause, with up to ``examples`` rows each; ``also_accurate``: rows that are left out."""
+def failures(rows: Iterable[Result], *, examples: int = 3) -> Failures:
+    """The failures of one system by cause, with up to ``examples`` rows each."""
     counts: Counter[Cause | None] = Counter()
     first: dict[Cause | None, list[FailureExample]] = {}
     unattributed: Counter[str] = Counter()
@@ -136,7 +136,6 @@ def failures(rows: Iterable[Result], *, examples: int = 3, also_accurate: Callab
         accurate = row.scores.get("accurate")
         if accurate is None or accurate.value is None:
             unknown["accurate was not computed" if accurate is None else str(accurate.reason)] += 1
-    total += also_accurate()
     return Failures(
         rows=total,
         accurate=total - counts.total() - unknown.total(),
