@@ -24,6 +24,7 @@ from ragassay.core.settings import Settings
 def collector(monkeypatch):
     with OtlpReceiver() as running:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.url)
+        monkeypatch.setattr(observability, "LAST_SPANS_S", 20.0)
         yield running
         observability.stop_tracing()
 
@@ -69,7 +70,7 @@ def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collect
     for error in (Unavailable("a secret"), ValueError("a secret")):
         with pytest.raises(type(error)):
             fail(error)
-    observability.stop_tracing(within_s=20)
+    observability.stop_tracing()
     assert [span.attributes for span in collector.spans] == [
         {"error.type": "unavailable"},
         {"error.type": "ValueError"},
@@ -85,7 +86,7 @@ def test_a_job_goes_on_with_the_trace_of_its_record(collector):
     with observability.span("chunk", parent=parent, began_ms=1_000):
         line = json.loads(observability.JsonLines().format(logging.makeLogRecord({"msg": "x"})))
         assert line["trace"] == parent.split("-")[1]
-    observability.stop_tracing(within_s=20)
+    observability.stop_tracing()
     submit, chunk = collector.named("submit")[0], collector.named("chunk")[0]
     assert (chunk.trace, chunk.parent) == (submit.trace, submit.span)
     assert chunk.seconds > 1_000_000_000  # since 1970

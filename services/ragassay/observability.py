@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
 SEPARATOR = "\x1f"  # between the name of a counter and the values of its labels
 BUCKETS_S = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 MAX_TRACEBACK = 8000  # characters
+LAST_SPANS_S = 1.0  # for which the end of a process waits until the last spans are sent
 
 logger = logging.getLogger("ragassay")
 _NOTHING: Mapping[str, Any] = {}
@@ -73,7 +75,7 @@ def start_tracing(settings: Settings, part: str) -> None:
     _tracer = _provider.get_tracer("ragassay", version)
 
 
-def stop_tracing(within_s: float = 1.0) -> None:
+def stop_tracing() -> None:
     """Send the spans that are left, and make no more; the SDK would wait half a minute for a collector that is away."""
     global _provider, _tracer
     if _provider is None:
@@ -81,7 +83,7 @@ def stop_tracing(within_s: float = 1.0) -> None:
     ending = threading.Thread(target=_provider.shutdown, daemon=True, name="last spans")
     _provider = _tracer = None
     ending.start()
-    ending.join(within_s)
+    ending.join(LAST_SPANS_S)
 
 
 @contextmanager
@@ -211,9 +213,8 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, bool | int | float):
-        return value if value == value and abs(value) != float("inf") else str(value)
-    return bounded(str(value))
+    is_number = isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_number else bounded(str(value))
 
 
 class WithoutSecrets(logging.Filter):
