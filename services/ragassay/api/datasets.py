@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import BrokenWorkerProcess, fail_after, to_process
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -27,9 +27,6 @@ from ragassay.datasets.versions import (
 )
 from ragassay.service.access import Requester
 from ragassay.service.redis_datasets import RedisDatasets
-
-if TYPE_CHECKING:
-    pass
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")

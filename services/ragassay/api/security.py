@@ -37,7 +37,7 @@ class Guard:
     the bootstrap key.
     """
 
-    def __init__(self, jobs: Jobs | None, settings: Settings) -> None:
+    def __init__(self, jobs: Jobs, settings: Settings) -> None:
         self.bootstrap, self._locked = bootstrap_key(settings), asks_for_key(settings)
         self._jobs, self._settings = jobs, settings
         self._open_until = -math.inf
@@ -78,7 +78,6 @@ class Guard:
     @cached_property
     def access(self) -> Access:
         """The keys of all projects."""
-        assert self._jobs is not None  # noqa: S101 - without it there is only a document to show
         return Access(self._jobs.store, self._settings)
 
 

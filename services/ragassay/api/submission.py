@@ -86,7 +86,7 @@ class JobRequest(GatedConfig):
 
 
 def read(
-    body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore | None = None
+    body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore
 ) -> tuple[EvalConfig, Inputs, Gating]:
     """The specification, the rows with their systems, and the gates in a body.
 
@@ -135,7 +135,7 @@ def _parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, Ev
     return job, spec, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 
-def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | None) -> Inputs:
+def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore) -> Inputs:
     """The rows of a job and its systems: ``default`` where rows have a response without a name, those recorded in
     ``responses``, and registered ones.
     """
@@ -161,7 +161,7 @@ def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore | No
     return Inputs(source, samples, {**systems, **called})
 
 
-def _rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
+def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[Sample]]:
     """The dataset and its rows. ``dataset`` names the rows of the body; without rows, NAME or NAME@VERSION of a stored one.
 
     A name is resolved now: what is uploaded or deleted later changes nothing. Raises BadData, and NotFound for a
@@ -171,7 +171,7 @@ def _rows_of(job: JobRequest, datasets: DatasetStore | None) -> tuple[Source, Se
         rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
         name = job.dataset or job.name or "samples"
     else:
-        if job.dataset is None or datasets is None:
+        if job.dataset is None:
             raise BadData([_NEITHER])
         if reference_in(job.dataset) is None:
             raise BadData([f"dataset: {job.dataset!r} is not of the form NAME or NAME@VERSION"])
