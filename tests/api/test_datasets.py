@@ -124,9 +124,9 @@ def test_an_upload_that_breaks_off_leaves_nothing(served, home):
 def test_trickling_uploads_of_a_project_block_no_other(tmp_path):
     with keyed_server(home=tmp_path) as served, ExitStack() as opened:
         slow, fast = made_key(served, "slow").key, made_key(served, "fast").key
-        for n in range(uploads.MOST_OF_A_PROJECT):
+        for n in range(uploads.MAX_OF_A_PROJECT):
             opened.enter_context(uploading(served.url, f"slow{n}", slow))
-        until(lambda: len(list(tmp_path.glob("uploads/*"))) == uploads.MOST_OF_A_PROJECT)
+        until(lambda: len(list(tmp_path.glob("uploads/*"))) == uploads.MAX_OF_A_PROJECT)
         with caller(served, slow) as http:
             problem(http.put("/v1/datasets/one-more", content=CSV, headers=TEXT), 503)
         with caller(served, fast) as http:

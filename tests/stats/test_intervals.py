@@ -9,7 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from ragassay.core.errors import BadInput
 from ragassay.stats.intervals import (
-    MOST_RESAMPLED,
+    MAX_RESAMPLED,
     bootstrap_interval,
     clustered_intervals,
     mean_interval,
@@ -75,7 +75,7 @@ def test_bootstrap_interval_is_scipys():
     found = bootstrap_interval(COSTS, seed=3)
     assert (found.low, found.high) == pytest.approx(tuple(expected))
     assert bootstrap_interval(COSTS[:7]).reason == "a bootstrap needs 8 rows, there are 7"
-    assert "above 10,000" in bootstrap_interval(np.arange(MOST_RESAMPLED + 1.0)).reason
+    assert "above 10,000" in bootstrap_interval(np.arange(MAX_RESAMPLED + 1.0)).reason
 
 
 def test_expanded_percentiles_are_as_wide_as_a_t_interval_where_the_data_are_normal():

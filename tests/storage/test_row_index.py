@@ -239,7 +239,7 @@ def test_a_report_of_a_long_run_can_be_handed_to_another_process(report):
 def test_a_dataset_that_is_sorted_in_parts_has_the_same_digest(monkeypatch):
     rows = samples(50)
     whole = digest_of_dataset(rows)
-    monkeypatch.setattr("ragassay.datasets.dataset._MOST_SORTED", 300)
+    monkeypatch.setattr("ragassay.datasets.dataset._MAX_SORTED", 300)
     assert digest_of_dataset(reversed(rows)) == whole
 
 

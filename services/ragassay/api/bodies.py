@@ -22,7 +22,7 @@ from ragassay.datasets.cells import plain
 from ragassay.datasets.source import NotJson, ValueProblem, object_of, parse
 
 LONGEST_S = 60.0
-MOST_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
+MAX_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
 _AS_DATASET = (
     "keep the rows as a dataset: ragassay data import FILE --name NAME, then ragassay evaluate NAME --server URL"
 )
@@ -98,8 +98,8 @@ def check_json(body: bytes) -> dict[str, Any]:
     That is NaN and infinity, whole numbers beyond 64 bits, half surrogate pairs, keys given twice, more than 64 levels, and
     more than 200,000 lists and objects. It takes up to a second: call it in a thread.
     """
-    if body.count(b"[") + body.count(b"{") > MOST_CONTAINERS:
-        raise TooLarge(f"the body has more than {MOST_CONTAINERS:,} lists and objects", hint=_AS_DATASET)
+    if body.count(b"[") + body.count(b"{") > MAX_CONTAINERS:
+        raise TooLarge(f"the body has more than {MAX_CONTAINERS:,} lists and objects", hint=_AS_DATASET)
     try:
         document = object_of(parse(body))
         plain(document)

@@ -12,7 +12,7 @@ from ragassay.datasets.versions import KeptVersion, import_rows
 from ragassay.service.redis import RedisStore
 from ragassay.service.redis_datasets import Place, RedisDatasets
 
-MOST_PROBLEMS = 100  # of an upload, after which the rest of it is not read
+MAX_PROBLEMS = 100  # of an upload, after which the rest of it is not read
 
 
 def keep(
@@ -27,7 +27,7 @@ def keep(
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
         file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
         form = "samples" if columns == "ours" else "auto"
-        rows = load(file, format=form, mapping=mapping, max_problems=MOST_PROBLEMS)
+        rows = load(file, format=form, mapping=mapping, max_problems=MAX_PROBLEMS)
         version = import_rows(store, path.stem, rows, description=description)
     kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
     return kept.model_dump_json().encode(), version.created_at == version.imported_at

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
-MOST_ADDRESSES = 10_000
+MAX_ADDRESSES = 10_000
 _bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
 
@@ -97,7 +97,7 @@ class WrongKeys:
         """A wrong key came. Those that come while it is barred don't bar it for longer."""
         network, now = _network(address), time.monotonic()
         self._due[network] = min(max(now, self._due.pop(network, now)) + self._every_s, now + 60.0)
-        if len(self._due) > MOST_ADDRESSES:
+        if len(self._due) > MAX_ADDRESSES:
             self._due.popitem(last=False)
 
 

@@ -33,8 +33,8 @@ from ragassay.service.jobs import shown as shown_job
 from ragassay.service.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
-MOST_BYTES = 10_000  # of a form
-Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
+MAX_BYTES = 10_000  # of a form
+Sent = Annotated[bytes, Depends(body(MAX_BYTES))]
 Next = Annotated[str, Query(max_length=4000, alias="next")]
 entrance, jobs_pages = pages(), pages()
 

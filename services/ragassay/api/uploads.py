@@ -18,7 +18,7 @@ from ragassay.core.errors import Unavailable
 from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
 
-MOST_AT_ONCE, MOST_OF_A_PROJECT = 32, 8
+MAX_AT_ONCE, MAX_OF_A_PROJECT = 32, 8
 _LIMIT = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
@@ -54,7 +54,7 @@ async def received(request: Request, project: str | None, name: str) -> AsyncIte
 async def _folder(request: Request, project: str | None) -> AsyncIterator[Path]:
     """A folder for an upload, one of a few of a project at a time; it goes with the block."""
     uploading: Counter[str | None] = request.app.state.uploading
-    if uploading[project] >= MOST_OF_A_PROJECT or uploading.total() >= MOST_AT_ONCE:
+    if uploading[project] >= MAX_OF_A_PROJECT or uploading.total() >= MAX_AT_ONCE:
         what = f"{uploading[project]} uploads of this project arrive already"
         raise Unavailable(what, hint="send it again in a minute", retry_after=60)
     uploads = request.app.state.settings.home / "uploads"

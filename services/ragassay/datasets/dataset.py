@@ -19,7 +19,7 @@ from ragassay.core.models import FrozenModel, Response, Sample
 
 NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a file without ids
 _NOT_THE_QUESTION = {"query_id", "response", "metadata"}
-_MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
+_MAX_SORTED = 16 * MIB  # of lines that are sorted in memory
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class DatasetDigest:
             line = _line(sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION))
             self._part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
             self._size += len(line)
-            if self._size > _MOST_SORTED:
+            if self._size > _MAX_SORTED:
                 file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when this object goes
                 weakref.finalize(self, file.close)
                 file.writelines(sorted(self._part))

@@ -22,8 +22,8 @@ from ragassay.live.models import TRACE
 Form = Literal["protobuf", "json"]
 MEDIA_TYPES: dict[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 DEFAULT_STREAM = "default"
-MOST_SPANS = 10_000  # of a body that is sent
-MOST_FIELDS, MOST_CONTAINERS = 500_000, 200_000  # of a body in protobuf, in JSON: each is an object while it is read
+MAX_SPANS = 10_000  # of a body that is sent
+MAX_FIELDS, MAX_CONTAINERS = 500_000, 200_000  # of a body in protobuf, in JSON: each is an object while it is read
 MAX_TEXT = 200_000  # characters of an attribute
 MAX_NAME, MAX_ERROR, MAX_KIND, MAX_ID = 200, 2000, 50, 64  # characters
 MAX_DEPTH, MAX_PATH = 32, 1000  # objects and lists inside an attribute, and characters of the names to them
@@ -65,8 +65,8 @@ def read(body: bytes, form: Form, *, gzipped: bool, limit: int, redacted: Iterab
             unplaced += 1
         else:
             received.append(Received(stream, redact(span)))
-        if len(received) + unplaced > MOST_SPANS:
-            raise TooLarge(f"the body has more than {MOST_SPANS:,} spans", hint=_FEWER)
+        if len(received) + unplaced > MAX_SPANS:
+            raise TooLarge(f"the body has more than {MAX_SPANS:,} spans", hint=_FEWER)
     return Spans(received, unplaced)
 
 
@@ -176,11 +176,11 @@ def _unpacked(body: bytes, limit: int) -> bytes:
 def _check_parts(body: bytes, form: Form) -> None:
     """Raises TooLarge for a body of so many parts that reading it would take much more memory than its bytes."""
     if form == "json":
-        most, parts = MOST_CONTAINERS, body.count(b"{") + body.count(b"[")
-    elif len(body) <= 2 * MOST_FIELDS:  # a field has two bytes at least
+        most, parts = MAX_CONTAINERS, body.count(b"{") + body.count(b"[")
+    elif len(body) <= 2 * MAX_FIELDS:  # a field has two bytes at least
         return
     else:
-        most, parts = MOST_FIELDS, sum(1 for _ in islice(_fields(body), MOST_FIELDS + 1))
+        most, parts = MAX_FIELDS, sum(1 for _ in islice(_fields(body), MAX_FIELDS + 1))
     if parts > most:
         raise TooLarge(f"the body has more than {most:,} parts", hint=_FEWER)
 

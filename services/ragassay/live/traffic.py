@@ -46,7 +46,7 @@ from ragassay.service.redis import OUTBOX, LiveJob
 from ragassay.service.redis_datasets import RedisDatasets
 
 logger = logging.getLogger("ragassay.live")
-MOST_DUE, ROUND_S = 5000, 2.0  # requests of a project that a round looks at, and for how long
+MAX_DUE, ROUND_S = 5000, 2.0  # requests of a project that a round looks at, and for how long
 ROWS_AT_ONCE = 1  # with a budget a chunk is one round of calls, so that few are unused when it is reached
 
 
@@ -151,7 +151,7 @@ class LiveTraffic:
 
     def _settle_due(self, streams: Mapping[str, StoredStream]) -> None:
         until, today = time.monotonic() + ROUND_S, self.store.today()
-        for trace, request in self.store.due(MOST_DUE):
+        for trace, request in self.store.due(MAX_DUE):
             decision = _decided(request, streams.get(request.stream, StoredStream()).rule)
             chosen_today = decision.sample is not None and request.hour[:10] == today
             if chosen_today and (why := self.store.day_closed(request.stream, today)):

@@ -14,7 +14,7 @@ from ragassay.core.models import Sample, Score
 from ragassay.core.text import UNSPACED, words
 from ragassay.metrics.metric import UNIT, metric
 
-MOST_CELLS = 4_000_000  # about a second
+MAX_CELLS = 4_000_000  # about a second
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
 
@@ -96,9 +96,9 @@ def _best(sample: Sample, compare: Callable[[str, str], float]) -> Score:
 def _rouge(kind: str, sample: Sample) -> Score:
     if kind == "rougeL":
         cells = len(words(sample.answer or "")) * sum(len(words(truth)) for truth in sample.ground_truth_answer)
-        if cells > MOST_CELLS:
+        if cells > MAX_CELLS:
             return Score.absent(
-                f"answer and ground truth have more than {MOST_CELLS:,} pairs of words: too long for rougeL"
+                f"answer and ground truth have more than {MAX_CELLS:,} pairs of words: too long for rougeL"
             )
     scorer = _scorer(kind)
     return _best(sample, lambda answer, truth: float(scorer.score(truth, answer)[kind].fmeasure))

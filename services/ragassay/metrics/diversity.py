@@ -16,7 +16,7 @@ from ragassay.metrics.ranked import Ranked, discounts
 from ragassay.metrics.retrieval import ndcg
 
 ALPHA = 0.5
-MOST_GAINS = 5_000_000  # about a second
+MAX_GAINS = 5_000_000  # about a second
 HALF_LIFE_S = 365 * 86_400.0
 
 
@@ -25,7 +25,7 @@ def alpha_ndcg(sample: Sample, k: int) -> Score:
     """NDCG whose gain counts a document's subtopics, each worth half of what it was before it was met (Clarke, 2008)."""
     subtopics = sample.subtopics or {}
     gains = min(k, len(subtopics)) * sum(map(len, subtopics.values()))
-    if gains > MOST_GAINS:
+    if gains > MAX_GAINS:
         return Score.absent(f"the query has too many documents with subtopics for alpha_ndcg@{k}")
     reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k)
     best = _novelty(_most_novel(subtopics, k), subtopics, k)

@@ -18,7 +18,7 @@ UNANSWERABLE = "the query can't be answered"
 RIGHT_REFUSAL = "a right refusal: the query can't be answered"
 WRONG_REFUSAL = "wrong refusal: the query can be answered, as far as is known"
 ANSWERED_UNANSWERABLE = "answered the unanswerable"
-MOST_REASONS = 5
+MAX_REASONS = 5
 
 
 @metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)
@@ -166,7 +166,7 @@ def context_recall(verdict: Verdict) -> Score:
     lacking = [f.id for f in verdict.facts if not f.evidence]
     return Score(
         value=1 - len(lacking) / len(verdict.facts),
-        reason=f"not in the contexts: {listed(lacking, MOST_REASONS)}" if lacking else None,
+        reason=f"not in the contexts: {listed(lacking, MAX_REASONS)}" if lacking else None,
         details={"facts": len(verdict.facts), "found": len(verdict.facts) - len(lacking)},
     )
 
@@ -189,7 +189,7 @@ def _no_truth(verdict: Verdict) -> Score:
 def _unanswered(answers: Mapping[str, str | None]) -> Score | None:
     """A missing score that names the units without an answer; None when all have one."""
     left = [unit for unit, answer in answers.items() if answer is None]
-    return Score.absent(f"the judge left {listed(left, MOST_REASONS)} unanswered", "failed") if left else None
+    return Score.absent(f"the judge left {listed(left, MAX_REASONS)} unanswered", "failed") if left else None
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -205,5 +205,5 @@ def _counts(answers: Iterable[str | None], kinds: Iterable[str]) -> dict[str, in
 def _reasons(notes: Iterable[tuple[str, str]]) -> str | None:
     """The first few reasons, each after the id it belongs to; None when there is none."""
     given = [f"{unit}: {why}" for unit, why in notes if why]
-    more = [f"and {len(given) - MOST_REASONS} more"] if len(given) > MOST_REASONS else []
-    return "; ".join(given[:MOST_REASONS] + more) or None
+    more = [f"and {len(given) - MAX_REASONS} more"] if len(given) > MAX_REASONS else []
+    return "; ".join(given[:MAX_REASONS] + more) or None

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ragassay.core.statistics import ChangePoint
-from ragassay.stats.intervals import MOST_CELLS, Floats, Values, columns, is_constant
+from ragassay.stats.intervals import MAX_CELLS, Floats, Values, columns, is_constant
 
 
 def change_points(
@@ -46,7 +46,7 @@ def _largest_step(part: Floats, shortest: int, permutations: int, seed: int) -> 
     centred, n = part - part.mean(), len(part)
     steps = _steps(centred[None], shortest)[0]
     seen = float(steps.max()) * (1 - 1e-12)  # sums in another order differ by rounding
-    rng, larger, rows = np.random.default_rng(seed), 0, max(1, MOST_CELLS // n)
+    rng, larger, rows = np.random.default_rng(seed), 0, max(1, MAX_CELLS // n)
     for start in range(0, permutations, rows):
         orders = np.tile(np.arange(n), (min(rows, permutations - start), 1))
         larger += int((_steps(centred[rng.permuted(orders, axis=1)], shortest).max(axis=1) >= seen).sum())

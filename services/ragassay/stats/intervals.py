@@ -19,8 +19,8 @@ Bounds: TypeAlias = tuple[float, float]
 
 SAME = 1e-12  # a relative difference below this is rounding, not data
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen
-MOST_RESAMPLED = 10_000
-MOST_CELLS = 2_000_000  # numbers held in memory at once
+MAX_RESAMPLED = 10_000
+MAX_CELLS = 2_000_000  # numbers held in memory at once
 
 
 def columns(*given: Values) -> list[Floats]:
@@ -169,8 +169,8 @@ def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 
     n = len(column)
     if n < FEWEST:
         return Interval.absent(f"a bootstrap needs {FEWEST} rows, there are {n}", level, method)
-    if n > MOST_RESAMPLED:
-        reason = f"{n:,} rows: the bootstrap is left out above {MOST_RESAMPLED:,}, where it agrees with t"
+    if n > MAX_RESAMPLED:
+        reason = f"{n:,} rows: the bootstrap is left out above {MAX_RESAMPLED:,}, where it agrees with t"
         return Interval.absent(reason, level, method)
     if is_constant(column):
         return Interval.absent("all values are equal: the spread is unknown", level, method)
@@ -180,7 +180,7 @@ def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 
         (column,),
         np.mean,
         n_resamples=resamples,
-        batch=max(1, MOST_CELLS // n),
+        batch=max(1, MAX_CELLS // n),
         confidence_level=level,
         method="percentile",
         rng=np.random.default_rng(seed),

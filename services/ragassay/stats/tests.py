@@ -17,7 +17,7 @@ from ragassay.stats.intervals import Bounds, Floats, Values, columns, is_constan
 
 PValues: TypeAlias = Sequence[float | None]
 
-MOST_EXACT_FLIPS = 20
+MAX_EXACT_FLIPS = 20
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
@@ -37,7 +37,7 @@ def randomisation(differences: Floats, *, seed: int = 0, flips: int = 9999) -> f
     moved = differences[differences != 0.0]
     n, total = len(moved), float(moved.sum())
     least = abs(total) - 1e-12 * float(np.abs(moved).sum())  # sums in another order differ by rounding
-    if n <= MOST_EXACT_FLIPS:
+    if n <= MAX_EXACT_FLIPS:
         return float((np.abs(_all_flips(moved)) >= least).mean())
     extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
     p = (1 + extreme) / (1 + flips)

@@ -39,7 +39,7 @@ ReplyField = Literal[
     "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
     "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
 ]  # fmt: skip
-MOST_BYTES = 10_000_000  # of a reply; a longer one is not read to its end
+MAX_BYTES = 10_000_000  # of a reply; a longer one is not read to its end
 _GUESSED: tuple[ReplyField, ...] = ("answer", "contexts")
 _PASSAGES = frozenset(("contexts", "retrieved_doc_ids"))
 _LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
@@ -468,7 +468,7 @@ class _JoinedParts:
 
 
 async def _pieces(reply: httpx.Response, clock: RequestTimer) -> AsyncGenerator[bytes, None]:
-    """The reply's bytes as they arrive; raises BadInput beyond ``MOST_BYTES``, and for packed ones.
+    """The reply's bytes as they arrive; raises BadInput beyond ``MAX_BYTES``, and for packed ones.
 
     The clock notes when they arrived, before any task makes anything of them: many replies may come at once.
     """
@@ -480,8 +480,8 @@ async def _pieces(reply: httpx.Response, clock: RequestTimer) -> AsyncGenerator[
         clock.arrived()
         await asyncio.sleep(0)
         length += len(piece)
-        if length > MOST_BYTES:
-            raise BadInput(f"the reply is longer than {MOST_BYTES // 1_000_000} MB")
+        if length > MAX_BYTES:
+            raise BadInput(f"the reply is longer than {MAX_BYTES // 1_000_000} MB")
         yield piece
 
 
