@@ -109,9 +109,9 @@ class Client:
         """
         from ragassay.evaluation.inputs import load
 
-        given = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
-        recorded = {name: one for name, one in given.items() if one is not None}
-        registered = [name for name in given if name not in recorded]
+        by_name = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
+        recorded = {name: one for name, one in by_name.items() if one is not None}
+        registered = [name for name in by_name if name not in recorded]
         _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one))
         if (metrics := options.get("metrics")) is not None:
             options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
@@ -126,8 +126,8 @@ class Client:
 
     def submit_stored(self, version: DatasetVersion, systems: Sequence[str], options: Mapping[str, Any]) -> Job:
         """Queue an evaluation of a dataset that is stored here, by the service's ``systems`` or its recorded responses."""
-        there = self.datasets.ensure(version)
-        return self._queue({**options, "dataset": f"{there.name}@{there.digest}", "systems": [*systems]})
+        stored = self.datasets.ensure(version)
+        return self._queue({**options, "dataset": f"{stored.name}@{stored.digest}", "systems": [*systems]})
 
     def submit_inputs(self, read: Inputs, systems: Sequence[str], options: Mapping[str, Any]) -> Job:
         """Queue an evaluation of rows and responses that are read already, and by the service's ``systems``."""
@@ -273,12 +273,12 @@ class Client:
         if body is not None:
             content, headers = orjson.dumps(body), {"Content-Type": "application/json", **(headers or {})}
         url = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        parameters = {name: value for name, value in (query or {}).items() if value is not None}
         timeout = httpx.Timeout(timeout_s, connect=5)
         try:
             with content.open("rb") if isinstance(content, Path) else nullcontext(content) as stream:
                 response = self._http.request(
-                    method, url, params=given, content=stream, timeout=timeout, headers=headers
+                    method, url, params=parameters, content=stream, timeout=timeout, headers=headers
                 )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"no service answers at {self.server} ({error})"
@@ -317,8 +317,8 @@ class ServiceDatasets:
         rows = open_data(store, data, mapping=map, duplicates=duplicates)
         lines = (canonical_line(row) for row in rows)
         content = iter(lambda: b"".join(islice(lines, 1000)), b"")  # sent piece by piece, whatever their number
-        kept = self._send(name or rows.name, content, description)
-        return kept.model_copy(update={"warnings": tuple(rows.warnings)})
+        kept_version = self._send(name or rows.name, content, description)
+        return kept_version.model_copy(update={"warnings": tuple(rows.warnings)})
 
     def _send(self, name: str, content: Path | Iterable[bytes], description: str | None) -> KeptVersion:
         query, headers = {"columns": "ours", "description": description}, {"Content-Type": "application/x-ndjson"}

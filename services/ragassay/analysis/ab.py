@@ -225,8 +225,8 @@ def _lists(
 ) -> Lists:
     """The first k documents for each query."""
     if config.recipe.run:
-        found = _read_run(config.recipe.run, texts, known)
-        return {qid: found.get(qid, ())[:k] for qid in texts}
+        run_lists = _read_run(config.recipe.run, texts, known)
+        return {qid: run_lists.get(qid, ())[:k] for qid in texts}
     if config.recipe.retrieval is None or passages is None:
         raise BadSettings("there is no corpus to retrieve from", where=config.path, hint="give --corpus FILE")
     retriever = build(config.recipe.retrieval, passages)

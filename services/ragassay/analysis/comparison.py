@@ -175,8 +175,8 @@ class PairedSystems:
             first, second = (averaged(column, scored.questions) for column in scored.values(name))
             update["bootstrap"] = bootstrap_interval(second - first, level=1 - self.alpha, seed=self.contrast.seed)
         limit = self.a.report.provenance.configuration.max_failed_share
-        found = self.contrast.of_rows(name, pairs, better=self._better(name), max_failed=limit)
-        return found.model_copy(update=update)
+        difference = self.contrast.of_rows(name, pairs, better=self._better(name), max_failed=limit)
+        return difference.model_copy(update=update)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
         """The difference with its ``p`` adjusted for so many ``tests``, and what follows from it."""
@@ -202,8 +202,8 @@ class PairedSystems:
             known = np.flatnonzero(np.isfinite(rows.values(name)))
             counts.append(len(known))
             means.append(averaged(rows.values(name)[known], rows.questions(known)))
-        found = self.contrast.unpaired(name, *means, better=self._better(name))
-        return found.model_copy(update={"n_a": counts[0], "n_b": counts[1]})
+        difference = self.contrast.unpaired(name, *means, better=self._better(name))
+        return difference.model_copy(update={"n_a": counts[0], "n_b": counts[1]})
 
     def _slices(self) -> Iterator[tuple[str, dict[str, dict[str, Difference]]]]:
         """Untested differences for each field that groups the baseline's rows, each of its values and each metric."""
@@ -452,21 +452,23 @@ def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> I
             continue
         contrast = Contrast(baseline, name, "", ALPHA, seed)
         groups = None if questions is None else questions[known]
-        one = contrast.paired(
+        difference = contrast.paired(
             "accurate", scores[baseline][known], scores[name][known], questions=groups, better="higher"
         )
-        one = contrast.decided(one, one.p, 1)
-        yield _with_interval(accuracy_sentence(one), one)
+        difference = contrast.decided(difference, difference.p, 1)
+        yield _with_interval(accuracy_sentence(difference), difference)
 
 
-def _with_interval(sentence: str, one: Difference | None) -> str:
+def _with_interval(sentence: str, difference: Difference | None) -> str:
     """The sentence and ``Difference +0.27, 95 % interval +0.03 to +0.47.``, which says if the correction contradicts it.
 
     Alone if the sentence has the judge's shares and labels correct the difference, or there is no interval.
     """
-    if not sentence or one is None or one.corrected_by is not None or one.interval.low is None:
+    if not sentence or difference is None or difference.corrected_by is not None or difference.interval.low is None:
         return sentence
-    ends = f"{percent(one.interval.level)} interval {interval(one.interval, signed, '{} to {}')}"
-    is_corrected = one.p is not None and one.p_adjusted is not None and one.p_adjusted > one.p
-    contradicts = is_corrected and one.outcome not in ("better", "worse") and not one.interval.contains(0.0)
-    return f"{sentence} Difference {signed(one.delta or 0.0)}, {ends}{' before the correction' if contradicts else ''}."
+    level, p, p_adjusted = difference.interval.level, difference.p, difference.p_adjusted
+    by = f"{signed(difference.delta or 0.0)}, {percent(level)} interval {interval(difference.interval, signed, '{} to {}')}"
+    is_corrected = p is not None and p_adjusted is not None and p_adjusted > p
+    is_open = difference.outcome not in ("better", "worse")
+    contradicts = is_corrected and is_open and not difference.interval.contains(0.0)
+    return f"{sentence} Difference {by}{' before the correction' if contradicts else ''}."

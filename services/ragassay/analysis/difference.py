@@ -139,21 +139,21 @@ class Contrast:
         first, second = averaged(a, questions), averaged(b, questions)
         changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.own)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
-        ends = difference_interval(
+        interval = difference_interval(
             first,
             second,
             level=level,
             bounds=known.bounds if known else None,
             binary=known is not None and known.binary,
         )
-        found = self._difference(
+        difference = self._difference(
             metric,
             better,
             (first, second),
             n=len(a),
             n_a=len(a),
             n_b=len(a),
-            interval=ends,
+            interval=interval,
             exploratory=not tested,
             wins=up if better == "higher" else down,
             losses=down if better == "higher" else up,
@@ -171,11 +171,11 @@ class Contrast:
         if labels is not None:
             by_labels = corrected_by_labels(labels, b - a, level=level, differences=True, failed=failed)
             if by_labels.mean is None:
-                update["interval"] = ends.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
+                update["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:
                 update |= {"delta": by_labels.mean, "interval": by_labels.interval, "uncorrected": update["delta"]}
                 update |= {"corrected_by": by_labels.labels, "p": by_labels.p if tested else None, "reason": None}
-        return found.model_copy(update=update)
+        return difference.model_copy(update=update)
 
     def of_rows(
         self,

@@ -173,8 +173,8 @@ def about_a_drop(gates: Sequence[Gate]) -> str | None:
 
 def without_drops(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     """The gates with what can be checked without a baseline."""
-    kept = (gate for gate in gates if gate.min is not None or gate.max is not None)
-    return tuple(gate.model_copy(update=dict.fromkeys(DROPS)) for gate in kept)
+    checkable = (gate for gate in gates if gate.min is not None or gate.max is not None)
+    return tuple(gate.model_copy(update=dict.fromkeys(DROPS)) for gate in checkable)
 
 
 def check_names(
@@ -288,16 +288,16 @@ class _Part:
         """The figure, corrected by labels if there are enough. Rows that can't have a score do not count as missing."""
         if self.figures is None:
             return Estimate(value=None, n=0, reason="there are no rows that could have one")
-        found = figure.of(self.figures)
+        estimate = figure.of(self.figures)
         update: dict[str, Any] = {
-            "missing": {why: rows for why, rows in found.missing.items() if not why.endswith(NOT_CONCERNED)}
+            "missing": {why: rows for why, rows in estimate.missing.items() if not why.endswith(NOT_CONCERNED)}
         }
-        if isinstance(found, Aggregate) and (corrected := found.corrected) is not None:
+        if isinstance(estimate, Aggregate) and (corrected := estimate.corrected) is not None:
             update["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
             if corrected.mean is not None:
                 update |= {"value": corrected.mean, "interval": corrected.interval}
-                update |= {"corrected_by": corrected.labels, "uncorrected": found.value}
-        return found.model_copy(update=update)
+                update |= {"corrected_by": corrected.labels, "uncorrected": estimate.value}
+        return estimate.model_copy(update=update)
 
     def rows(self) -> tuple[SystemRows, RowIndexes]:
         """The rows of the system, and which of them are in the slice."""

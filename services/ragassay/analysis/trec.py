@@ -60,10 +60,10 @@ def retrieval(
     """
     names = [metrics] if isinstance(metrics, str) else DEFAULTS if metrics is None else metrics
     graded = {query: _grades(query, judged) for query, judged in qrels.items()}
-    asked = {metric.name: metric for metric in map(retrieval_metric, names)}
+    by_name = {metric.name: metric for metric in map(retrieval_metric, names)}
     if not graded:
         raise NothingToEvaluate("no query is judged")
-    values: dict[str, list[Array]] = {name: [] for name in asked}
+    values: dict[str, list[Array]] = {name: [] for name in by_name}
     without_relevant = without_hit = 0
     left = iter(graded)
     while block := list(islice(left, BLOCK)):
@@ -75,7 +75,7 @@ def retrieval(
             relevant_from=relevant_from,
             max_grade=max_grade,
         )
-        for name, metric in asked.items():
+        for name, metric in by_name.items():
             values[name].append(metric.values(batch))
         without_relevant += int((batch.relevant_count == 0).sum())
         without_hit += int(((batch.relevant_count > 0) & (batch.first == 0)).sum())

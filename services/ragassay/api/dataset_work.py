@@ -29,5 +29,5 @@ def keep(
         form = "samples" if columns == "ours" else "auto"
         rows = load(file, format=form, mapping=mapping, max_problems=MAX_PROBLEMS)
         version = import_rows(store, path.stem, rows, description=description)
-    kept = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
-    return kept.model_dump_json().encode(), version.created_at == version.imported_at
+    kept_version = KeptVersion(**dict(version), warnings=tuple(rows.warnings))
+    return kept_version.model_dump_json().encode(), version.created_at == version.imported_at

@@ -116,13 +116,13 @@ def get_dataset(datasets: Reads, dataset: Named) -> DatasetVersion:
 def list_versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
-    found = datasets.versions(dataset)
-    digests = [version.digest for version in found]
+    versions = datasets.versions(dataset)
+    digests = [version.digest for version in versions]
     if query.cursor is not None and query.cursor not in digests:
         raise bad_cursor(query.cursor)
     first = digests.index(query.cursor) + 1 if query.cursor else 0
     last = first + query.limit
-    return DatasetPage(datasets=tuple(found[first:last]), next=digests[last - 1] if last < len(found) else None)
+    return DatasetPage(datasets=tuple(versions[first:last]), next=digests[last - 1] if last < len(versions) else None)
 
 
 @router.get("/{dataset}/rows", response_model=RowPage)
@@ -139,10 +139,10 @@ def list_rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) 
 def delete_dataset(datasets: Changes, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
     version = _resolved(datasets, dataset)
-    found = [version] if "@" in dataset else datasets.versions(version.name)
-    for each in found:
+    versions = [version] if "@" in dataset else datasets.versions(version.name)
+    for each in versions:
         datasets.delete(each)
-    return DeletedVersions(deleted=tuple(found))
+    return DeletedVersions(deleted=tuple(versions))
 
 
 async def apart(

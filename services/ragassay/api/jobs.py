@@ -67,8 +67,8 @@ async def submit_job(
     """
 
     def work() -> tuple[Job, bool]:
-        asked = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
-        return jobs.submit(*asked, idempotency_key=idempotency_key)
+        parts = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
+        return jobs.submit(*parts, idempotency_key=idempotency_key)
 
     job, new = await analyse(request, work)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
@@ -174,5 +174,5 @@ class _ResumeQuery(QueryParameters):
 def resume_job(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
     caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}
-    given = {name: cap for name, cap in caps.items() if cap != "none"}
-    return jobs.resume(job, Budget(**given), lifted=caps.keys() - given.keys())
+    limits = {name: cap for name, cap in caps.items() if cap != "none"}
+    return jobs.resume(job, Budget(**limits), lifted=caps.keys() - limits.keys())

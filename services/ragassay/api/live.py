@@ -103,11 +103,11 @@ def _kept(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settin
     redacted = settings.redacted_attributes
     spans = otlp.read(body, form, gzipped=gzipped, limit=settings.max_trace_bytes, redacted=redacted)
     check_memory(live.jobs.store)
-    kept = live.store.append(spans.received) if spans.received else None
+    appended = live.store.append(spans.received) if spans.received else None
     refused = {
         "have no trace id or no span id": spans.unplaced,
-        "came after their request was complete": kept.late if kept else 0,
-        "are beyond the most spans or bytes of a trace": kept.refused if kept else 0,
+        "came after their request was complete": appended.late if appended else 0,
+        "are beyond the most spans or bytes of a trace": appended.refused if appended else 0,
     }
     why = "; ".join(f"{number} spans {what}" for what, number in refused.items() if number)
     return otlp.response(form, sum(refused.values()), why)
@@ -159,8 +159,8 @@ async def list_windows(
     request: Request, live: Reads, stream: Stream, query: Annotated[_WindowQuery, Query()]
 ) -> WindowPage:
     """Hours or days, the newest first: metrics with intervals, latency, cost, states, and drift against the windows before."""
-    found = await analyse(request, lambda: live.windows(stream, query.kind, query.limit))
-    return WindowPage(windows=tuple(found))
+    windows = await analyse(request, lambda: live.windows(stream, query.kind, query.limit))
+    return WindowPage(windows=tuple(windows))
 
 
 class _RequestQuery(QueryParameters):

@@ -51,8 +51,8 @@ class ObservingMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given, parent = headers.get("x-request-id", ""), headers.get("traceparent")
-        request = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        sent_id, parent = headers.get("x-request-id", ""), headers.get("traceparent")
+        request = sent_id if _REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex
         method = scope["method"] if scope["method"] in _METHODS else "other"
         began, status, took = time.perf_counter(), 0, 0.0
         with (

@@ -97,8 +97,8 @@ class StoreCollector(Collector):
         """All metrics; while Redis is away, only that it is."""
         with self._lock:
             if time.monotonic() - self._known[0] > KEPT_S:
-                made = self._asked()  # may take seconds while Redis hangs
-                self._known = time.monotonic(), made
+                metrics = self._asked()  # may take seconds while Redis hangs
+                self._known = time.monotonic(), metrics
             return self._known[1]
 
     def _asked(self) -> list[Metric]:
@@ -111,21 +111,21 @@ class StoreCollector(Collector):
 def of_counters(store: RedisStore) -> list[Metric]:
     """What scripts and workers counted since the first job."""
     known = read(store.redis)
-    made: list[Metric] = []
+    metrics: list[Metric] = []
     for family in COUNTERS:
         counter = CounterMetricFamily(_PREFIX + family.name, family.about, labels=family.labels)
         values = known.get(family.name, {} if family.labels else {(): 0.0})
         for labels, value in values.items():
             if len(labels) == len(family.labels):
                 counter.add_metric(labels, value)
-        made.append(counter)
+        metrics.append(counter)
     seconds = HistogramMetricFamily(
         _PREFIX + PROVIDER_SECONDS.name, PROVIDER_SECONDS.about, labels=PROVIDER_SECONDS.labels
     )
     sums = known.get(f"{PROVIDER_SECONDS.name}_sum", {})
     for model, amounts in buckets(known.get(PROVIDER_SECONDS.name, {})):
         seconds.add_metric([model], amounts, sums.get((model,), 0.0))
-    return [*made, seconds]
+    return [*metrics, seconds]
 
 
 def of_health(store: RedisStore) -> list[Metric]:
@@ -165,9 +165,9 @@ async def _operator(caller: Operator) -> None:
 
 def router(settings: Settings) -> APIRouter:
     """``/metrics``, which is of all projects: for the holder of the key for it, else for the service's operator."""
-    made = APIRouter(tags=["health"], dependencies=[Depends(_metrics_key if settings.metrics_key else _operator)])
-    made.add_api_route("/metrics", prometheus_metrics, response_class=PlainTextResponse)
-    return made
+    routes = APIRouter(tags=["health"], dependencies=[Depends(_metrics_key if settings.metrics_key else _operator)])
+    routes.add_api_route("/metrics", prometheus_metrics, response_class=PlainTextResponse)
+    return routes
 
 
 def prometheus_metrics(request: Request) -> Response:

@@ -47,9 +47,9 @@ async def create_schedule(
 ) -> JobSchedule:
     """Keep a schedule, whose first run is at the next time of its cron expression. Its job is checked now and at every run."""
     await _check(request, schedules, new)
-    made = await to_thread.run_sync(schedules.create, new)
-    response.headers["Location"] = f"/v1/schedules/{made.name}"
-    return made
+    schedule = await to_thread.run_sync(schedules.create, new)
+    response.headers["Location"] = f"/v1/schedules/{schedule.name}"
+    return schedule
 
 
 @router.get("")
@@ -61,9 +61,9 @@ def list_schedules(schedules: Reads, query: Annotated[Page, Query()]) -> Schedul
 @router.get("/{schedule}")
 def get_schedule(schedules: Reads, schedule: Name, response: Response) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run. ``ETag`` names its state."""
-    found = schedules.get(schedule)
-    response.headers["ETag"] = _tag(found)
-    return found
+    stored = schedules.get(schedule)
+    response.headers["ETag"] = _tag(stored)
+    return stored
 
 
 @router.get("/{schedule}/runs")

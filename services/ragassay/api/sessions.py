@@ -52,23 +52,23 @@ class Sessions:
     def _keep(self, session: str, text: str, asking: Requester) -> None:
         key = "" if asking.everywhere else text.split("_")[1]
         digest = _bound(session, text) if asking.everywhere else self._guard.access.digest(text)
-        kept = _SignedIn(key=key, digest=digest, project=asking.project)
-        self._guard.access.redis.set(_name(session), kept.model_dump_json(), ex=SESSION_S)
+        stored = _SignedIn(key=key, digest=digest, project=asking.project)
+        self._guard.access.redis.set(_name(session), stored.model_dump_json(), ex=SESSION_S)
 
     def _find(self, session: str) -> tuple[Requester, str] | None:
         document = self._guard.access.redis.get(_name(session))
         try:
-            kept = None if document is None else _SignedIn.model_validate_json(document)
+            stored = None if document is None else _SignedIn.model_validate_json(document)
         except ValidationError:  # of another version
-            kept = None
-        if kept is None:
+            stored = None
+        if stored is None:
             return None
-        if not kept.key:
+        if not stored.key:
             secret = self._guard.bootstrap
-            if secret is None or not hmac.compare_digest(_bound(session, secret), kept.digest):
+            if secret is None or not hmac.compare_digest(_bound(session, secret), stored.digest):
                 return None
-            return Requester(kept.project), f"operator, project {kept.project}"
-        key = self._guard.access.verify(kept.key, kept.digest)
+            return Requester(stored.project), f"operator, project {stored.project}"
+        key = self._guard.access.verify(stored.key, stored.digest)
         if key is None:
             return None
         self._guard.access.limit_rate(key)

@@ -235,10 +235,10 @@ def _allowed(settings: Settings) -> list[str] | None:
 def _limited(job: JobRequest, settings: Settings) -> Performance:
     """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
     limited = {}
-    asked = job.performance
+    performance = job.performance
     for field, limit in (("concurrency", settings.max_concurrency), ("timeout_s", settings.max_timeout_s)):
-        value = getattr(asked, field)
-        if value > limit and field in asked.model_fields_set:
+        value = getattr(performance, field)
+        if value > limit and field in performance.model_fields_set:
             raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=f"performance.{field}")
         limited[field] = min(value, limit)
-    return asked.model_copy(update=limited)
+    return performance.model_copy(update=limited)

@@ -60,15 +60,15 @@ async def _asking(request: Request) -> tuple[Requester, str]:
     """Who asks, and as whom they are signed in."""
     sessions: Sessions = request.app.state.sessions
     session = request.cookies.get(COOKIE)
-    if session and (found := await sessions.requester(session)):
-        return found
+    if session and (signed_in := await sessions.requester(session)):
+        return signed_in
     try:
         guard: Guard = request.app.state.guard
         return await guard.requester(None, None, address_of(request)), ""
     except Refused:
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        there = here if request.method in ("GET", "HEAD") else "/ui/runs"
-        raise Elsewhere(f"/ui/sign-in?next={quote(there, safe='')}") from None
+        target = here if request.method in ("GET", "HEAD") else "/ui/runs"
+        raise Elsewhere(f"/ui/sign-in?next={quote(target, safe='')}") from None
 
 
 def _own(address: str) -> str:

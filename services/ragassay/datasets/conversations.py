@@ -26,8 +26,8 @@ def open_conversation(fields: dict[str, Any], response: dict[str, Any]) -> None:
     """
     is_whole = is_conversation(fields.get("query"))
     turns = [_turn(one) for one in _listed(fields.pop("query") if is_whole else fields.get("history"))]
-    asked = [n for n, turn in enumerate(turns) if turn["role"] == "user" and turn["content"].strip()]
-    query, last = fields.get("query"), asked[-1] if asked else None
+    questions = [n for n, turn in enumerate(turns) if turn["role"] == "user" and turn["content"].strip()]
+    query, last = fields.get("query"), questions[-1] if questions else None
     if last is None or (query is not None and str(query).strip() != turns[last]["content"].strip()):
         last = len(turns)
     else:

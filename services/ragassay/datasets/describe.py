@@ -219,8 +219,10 @@ _DOUBTFUL: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
 
 def normalised(text: str) -> str:
     """The words of the beginning of a text, in lower case; vowel signs and other marks belong to their word."""
-    kept = (c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in text[:_MAX_LENGTH])
-    return " ".join("".join(kept).casefold().split())
+    characters = (
+        c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in text[:_MAX_LENGTH]
+    )
+    return " ".join("".join(characters).casefold().split())
 
 
 def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[int]]:

@@ -64,14 +64,14 @@ def difference(a: Iterable[Sample], b: Iterable[Sample], *, names: tuple[str, st
 
 def _keyed(samples: Iterable[Sample]) -> Iterator[tuple[bytes, Sample]]:
     """Each row with what it is found by in another version; a question that is asked again is counted."""
-    asked: dict[bytes, int] = {}
+    times: dict[bytes, int] = {}
     for sample in samples:
         if not NUMBERED.fullmatch(sample.query_id):
             yield b"id " + sample.query_id.encode(), sample
             continue
         text = same_text(sample.query)
-        asked[text] = asked.get(text, 0) + 1
-        yield b"query %s %d" % (text, asked[text]), sample
+        times[text] = times.get(text, 0) + 1
+        yield b"query %s %d" % (text, times[text]), sample
 
 
 def _values(sample: Sample) -> dict[str, Any]:

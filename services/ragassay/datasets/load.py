@@ -247,20 +247,20 @@ def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Respo
         field = "query"
         keys = {sample.query_id: plain_text(sample.query) for sample in dataset}
         answers = [(plain_text(text), response) for text, response in responses.texts]
-    asked, answered = Counter(keys.values()), Counter(key for key, _ in answers)
-    unknown = [key for key in answered if key not in asked]
-    if unknown and dataset.partial and len(unknown) < len(answered):
+    in_dataset, in_responses = Counter(keys.values()), Counter(key for key, _ in answers)
+    unknown = [key for key in in_responses if key not in in_dataset]
+    if unknown and dataset.partial and len(unknown) < len(in_responses):
         level = logging.DEBUG if dataset.limited else logging.WARNING  # who sets a limit knows
         logger.log(
-            level, "%s: %d of %d responses are to queries that are left out", system, len(unknown), len(answered)
+            level, "%s: %d of %d responses are to queries that are left out", system, len(unknown), len(in_responses)
         )
     elif unknown:
         what = f"system {system!r} answers {listed(map(shown, unknown))}: not in the dataset {dataset.path}"
         hint = "the dataset has no query_id column, so its ids are q_0, q_1 ..." if no_ids else None
         raise BadData([f"{responses.path}: {field}: {what}"], hint=hint if field == "query_id" else None)
-    for key, count in answered.items():
-        if max(asked[key], count) > 1:
-            times = f"is {asked[key]} times in the dataset and {count} times in the responses"
+    for key, count in in_responses.items():
+        if max(in_dataset[key], count) > 1:
+            times = f"is {in_dataset[key]} times in the dataset and {count} times in the responses"
             what = f"not both files have ids, and the query {shown(key)} {times}"
             raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
     by_key = dict(answers)

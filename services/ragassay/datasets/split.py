@@ -91,6 +91,6 @@ def _checked(shares: Mapping[str, float]) -> dict[str, float]:
             raise BadSettings(f"should be from 0 to 1, is {share:g}", where=f"--{part}")
     total = math.fsum(shares.values())
     if abs(total - 1) > 1e-9:
-        given = ", ".join(f"{part} {share:g}" for part, share in shares.items())
-        raise BadSettings(f"the shares add up to {total:g}, not 1: {given}")
+        listed_shares = ", ".join(f"{part} {share:g}" for part, share in shares.items())
+        raise BadSettings(f"the shares add up to {total:g}, not 1: {listed_shares}")
     return {part: share for part, share in shares.items() if share}

@@ -162,33 +162,39 @@ def _of_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
     )
 
 
-def _of_langfuse(seen: Mapping[str, Any]) -> TraceSpan | None:
+def _of_langfuse(observation: Mapping[str, Any]) -> TraceSpan | None:
     """An observation of Langfuse, as its API and its export write it."""
-    kind = _OF_LANGFUSE.get(str(seen["type"]), str(seen["type"]))
-    usage = _object(seen.get("usageDetails") or seen.get("usage"))
-    cost = seen.get("totalCost") or seen.get("calculatedTotalCost") or _object(seen.get("costDetails")).get("total")
-    given = {
+    kind = _OF_LANGFUSE.get(str(observation["type"]), str(observation["type"]))
+    usage = _object(observation.get("usageDetails") or observation.get("usage"))
+    cost = (
+        observation.get("totalCost")
+        or observation.get("calculatedTotalCost")
+        or _object(observation.get("costDetails")).get("total")
+    )
+    attributes = {
         "openinference.span.kind": kind,
-        "input.value": decoded(seen.get("input")),
-        "output.value": decoded(seen.get("output")),
-        "llm.model_name": seen.get("model") or seen.get("providedModelName"),
-        "llm.token_count.prompt": usage.get("input") or seen.get("promptTokens"),
-        "llm.token_count.completion": usage.get("output") or seen.get("completionTokens"),
+        "input.value": decoded(observation.get("input")),
+        "output.value": decoded(observation.get("output")),
+        "llm.model_name": observation.get("model") or observation.get("providedModelName"),
+        "llm.token_count.prompt": usage.get("input") or observation.get("promptTokens"),
+        "llm.token_count.completion": usage.get("output") or observation.get("completionTokens"),
         "llm.cost.total": cost,
-        "session.id": seen.get("sessionId"),
-        "metadata": decoded(seen.get("metadata")),
+        "session.id": observation.get("sessionId"),
+        "metadata": decoded(observation.get("metadata")),
     }
-    documents = given["output.value"]
+    documents = attributes["output.value"]
     if kind == "RETRIEVER" and isinstance(documents, Mapping):
         documents = next((entry for entry in documents.values() if isinstance(entry, list)), None)
     if kind == "RETRIEVER" and isinstance(documents, list):
-        given["retrieval.documents"] = [{"document": _document(each)} for each in documents]
+        attributes["retrieval.documents"] = [{"document": _document(each)} for each in documents]
     return make_span(
-        (seen["traceId"], seen.get("id"), seen.get("parentObservationId")),
-        given,
-        (_from_time(seen.get("startTime")), _from_time(seen.get("endTime"))),
-        (seen.get("statusMessage") or "the observation has an error") if seen.get("level") == "ERROR" else None,
-        seen.get("name"),
+        (observation["traceId"], observation.get("id"), observation.get("parentObservationId")),
+        attributes,
+        (_from_time(observation.get("startTime")), _from_time(observation.get("endTime"))),
+        (observation.get("statusMessage") or "the observation has an error")
+        if observation.get("level") == "ERROR"
+        else None,
+        observation.get("name"),
     )
 
 
@@ -197,9 +203,9 @@ def _document(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         return {"content": value}
     names = {"content": ("page_content", "pageContent", "content", "text"), "id": ("id", "doc_id"), "score": ("score",)}
-    found = {ours: next((value[name] for name in theirs if name in value), None) for ours, theirs in names.items()}
+    parts = {ours: next((value[name] for name in theirs if name in value), None) for ours, theirs in names.items()}
     metadata = value.get("metadata")
-    return {**found, **({"metadata": json.dumps(metadata)} if isinstance(metadata, Mapping) else {})}
+    return {**parts, **({"metadata": json.dumps(metadata)} if isinstance(metadata, Mapping) else {})}
 
 
 def make_span(
@@ -248,8 +254,8 @@ def pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
 
 
 def _of_any_value(value: Any, depth: int = 0) -> Any:
-    given = value.items() if isinstance(value, Mapping) and depth <= _MAX_DEPTH else ()
-    for kind, inner in ((_in_camel_case(kind), inner) for kind, inner in given if inner is not None):
+    kinds = value.items() if isinstance(value, Mapping) and depth <= _MAX_DEPTH else ()
+    for kind, inner in ((_in_camel_case(kind), inner) for kind, inner in kinds if inner is not None):
         entries = _object(inner).get("values")
         if kind == "arrayValue":
             return [_of_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
@@ -366,27 +372,27 @@ class _Trace:
         """Of the root, else of the retrieval, else of what the first model was asked."""
         if self._root.kind != "LLM":
             for span in (self._root, *self._outer("RETRIEVER", "RERANKER")):
-                found = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
-                found = found or _last(_numbered(span, "gen_ai.input.messages"), _ASKING)
-                if found := found or span.attributes.get("gen_ai.retrieval.query.text"):
+                text = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
+                text = text or _last(_numbered(span, "gen_ai.input.messages"), _ASKING)
+                if text := text or span.attributes.get("gen_ai.retrieval.query.text"):
                     self._read_from["query"] = span.name
-                    return str(found)
+                    return str(text)
         for span in self._outer("LLM"):
-            said = _numbered(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
-            if found := _last(said, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
+            messages = _numbered(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
+            if text := _last(messages, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
                 self._lacks.append("the question is read from a model's prompt, which may hold more,")
                 self._read_from["query"] = span.name
-                return found
+                return text
         return None
 
     def _answer(self, models: Sequence[TraceSpan]) -> str | None:
         """Of the root, else of the model that was called last; of the last span of a name, if the answer's is given."""
         named = [span for span in reversed(self._spans) if span.name == self._answering]
         for span in named if self._answering else (self._root, *reversed(models)):
-            said = _numbered(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
-            if found := _last(said, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
+            messages = _numbered(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
+            if text := _last(messages, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
                 self._read_from["answer"] = span.name
-                return found
+                return text
         return None
 
     def _retrieved(self) -> dict[str, Any]:
@@ -396,16 +402,16 @@ class _Trace:
         if not searches and not rerankers:
             self._lacks.append("no retrieved document is found")
             return {}
-        found = _merged([_documents(span) for span in searches])
-        kept = _documents(rerankers[-1]) if rerankers else found
+        documents = _merged([_documents(span) for span in searches])
+        final = _documents(rerankers[-1]) if rerankers else documents
         self._read_from["contexts"] = ", ".join(dict.fromkeys(span.name for span in rerankers[-1:] or searches))
-        texts, ids, scores = ([each.get(key) for each in kept] for key in ("content", "id", "score"))
+        texts, ids, scores = ([each.get(key) for each in final] for key in ("content", "id", "score"))
         if not all(isinstance(text, str) for text in texts):
             self._lacks.append("a retrieved document has no text")
         if None in ids:
             self._lacks.append("a retrieved document has no id")
         one_ranking = len(searches) == 1 or bool(rerankers)
-        before = [each.get("id") for each in found]
+        before = [each.get("id") for each in documents]
         return {
             "contexts": texts if all(isinstance(text, str) for text in texts) else None,
             "retrieved_doc_ids": ids if None not in ids else None,
@@ -417,7 +423,7 @@ class _Trace:
     def _metadata(self) -> dict[str, Any]:
         """The user's own of the root, and by which ids the trace is found again."""
         own = _metadata_of(self._root.attributes)
-        session = next((found for span in self._spans if (found := _first(span, _SESSION))), None)
+        session = next((name for span in self._spans if (name := _first(span, _SESSION))), None)
         ids = {"trace_id": self._root.trace, "span_id": self._root.id, "session_id": session}
         return {**own, **{key: value for key, value in ids.items() if value is not None}}
 
@@ -434,9 +440,9 @@ class _Trace:
 
     def _sum(self, names: Sequence[str], as_number: type[int] | type[float]) -> float | None:
         """Over the innermost spans that have the number: what is around them repeats it, or adds it up."""
-        given = {span.id: number for span in self._spans if (number := _number(_first(span, names))) is not None}
-        around = {above.id for id_ in given for above in self._above(self._by_id[id_])}
-        counted = [number for id_, number in given.items() if id_ not in around]
+        numbers = {span.id: number for span in self._spans if (number := _number(_first(span, names))) is not None}
+        around = {above.id for id_ in numbers for above in self._above(self._by_id[id_])}
+        counted = [number for id_, number in numbers.items() if id_ not in around]
         return as_number(math.fsum(counted)) if counted else None
 
 
@@ -481,19 +487,19 @@ def _numbered(span: TraceSpan, *prefixes: str) -> list[dict[str, Any]]:
 
 def _documents(span: TraceSpan) -> list[dict[str, Any]]:
     """What a retriever or reranker gave, each with ``content``, ``id`` and ``score`` as far as they are there."""
-    found = _numbered(span, "retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
-    for each in found:
+    documents = _numbered(span, "retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
+    for each in documents:
         metadata = _metadata_of(each)
         named = (each.get("id"), *(metadata.get(key) for key in ("id", "doc_id", "document_id")))
         each["id"] = next((str(one) for one in named if one not in (None, "")), None)
-    return found
+    return documents
 
 
 def _metadata_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """An object, JSON in a text, or ``metadata.NAME`` for each entry."""
-    given = decoded(attributes.get("metadata"))
+    whole = decoded(attributes.get("metadata"))
     flat = {key.removeprefix("metadata."): value for key, value in attributes.items() if key.startswith("metadata.")}
-    return {**(given if isinstance(given, Mapping) else {}), **flat}
+    return {**(whole if isinstance(whole, Mapping) else {}), **flat}
 
 
 def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -531,4 +537,4 @@ def _text(value: Any, keys: Sequence[str], roles: Sequence[str], depth: int = 0)
     if not isinstance(value, Mapping):
         return None
     named = [*(key for key in ("messages", *keys) if key in value), *(list(value) if len(value) == 1 else [])]
-    return next((found for key in named if (found := _text(value[key], keys, roles, depth + 1))), None)
+    return next((text for key in named if (text := _text(value[key], keys, roles, depth + 1))), None)

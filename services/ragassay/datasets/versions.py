@@ -196,8 +196,8 @@ def check_name(name: str) -> str:
 
 def reference_in(text: str) -> Reference | None:
     """The reference that a text is; None where it can be none, as a path with a dot or a slash."""
-    found = re.fullmatch(REFERENCE, text)
-    return Reference(found[1], found[2].lower() if found[2] else None) if found else None
+    match = re.fullmatch(REFERENCE, text)
+    return Reference(match[1], match[2].lower() if match[2] else None) if match else None
 
 
 def is_file(path: Path) -> bool:

@@ -69,8 +69,8 @@ def is_sampled(trace: str, rate: float) -> bool:
 
 def share_in_contexts(answer: str, contexts: Sequence[str]) -> float:
     """The cheap score: the share of the answer's words that carry meaning which are in the contexts."""
-    said = content(answer)
-    return len(said & frozenset().union(*map(content, contexts))) / len(said) if said else 1.0
+    answer_words = content(answer)
+    return len(answer_words & frozenset().union(*map(content, contexts))) / len(answer_words) if answer_words else 1.0
 
 
 def _cause(values: dict[str, object], rule: LiveRule) -> Cause | None:

@@ -147,10 +147,10 @@ def _of_protobuf(content: bytes, offset: int) -> tuple[int, _Spans]:
         return len(content), _Spans(spans_of_protobuf(content))
     used, spans = 0, _Spans()
     while used + 4 <= len(content):
-        begins = used + 4
-        ends = begins + int.from_bytes(content[used:begins])
-        if ends > len(content):
+        begin = used + 4
+        end = begin + int.from_bytes(content[used:begin])
+        if end > len(content):
             break
-        spans += spans_of_protobuf(content[begins:ends])
-        used = ends
+        spans += spans_of_protobuf(content[begin:end])
+        used = end
     return used, spans

@@ -105,9 +105,9 @@ class Redaction:
     def __call__(self, span: TraceSpan) -> TraceSpan:
         """The span as it may be stored."""
         attributes = {
-            name[:MAX_NAME]: kept
+            name[:MAX_NAME]: limited
             for name, value in span.attributes.items()
-            if not self._matches(name) and (kept := _within_limit(self._value(name, value))) is not None
+            if not self._matches(name) and (limited := _within_limit(self._value(name, value))) is not None
         }
         error = FAILED_SPAN if span.error and self._matches("error") else span.error
         return replace(

@@ -156,8 +156,8 @@ class LiveStore:
 
     def rows(self, batch: Batch) -> dict[str, ChosenRow]:
         """The rows of a batch by trace id, in the same order each time."""
-        kept = self.redis.hgetall(self.key("batch", str(batch)))
-        rows = {trace.decode(): orjson.loads(unpacked(row) or b"") for trace, row in sorted(kept.items())}
+        raw = self.redis.hgetall(self.key("batch", str(batch)))
+        rows = {trace.decode(): orjson.loads(unpacked(row) or b"") for trace, row in sorted(raw.items())}
         return {trace: ChosenRow(cause, Sample.model_validate(sample)) for trace, (cause, sample) in rows.items()}
 
     def harvest(
@@ -199,8 +199,8 @@ class LiveStore:
 
     def streams(self) -> dict[str, StoredStream]:
         """The streams that were seen or have a rule, by name."""
-        kept = self.redis.hgetall(self.key("streams"))
-        return {name.decode(): _stream(name.decode(), stored) for name, stored in sorted(kept.items())}
+        raw = self.redis.hgetall(self.key("streams"))
+        return {name.decode(): _stream(name.decode(), stored) for name, stored in sorted(raw.items())}
 
     def stream(self, name: str) -> StoredStream:
         """A stream; raises NotFound."""
@@ -225,10 +225,10 @@ class LiveStore:
 
     def request(self, trace: str) -> LiveRequest:
         """A request by its trace id; raises NotFound."""
-        kept = self.redis.get(self.key("request", trace))
-        if kept is None:
+        raw = self.redis.get(self.key("request", trace))
+        if raw is None:
             raise NotFound(f"no request with the trace id {trace[:64]!r} is known")
-        return _request(trace, kept)
+        return _request(trace, raw)
 
     def recent(self, stream: str, limit: int, status: RequestStatus | None = None) -> list[LiveRequest]:
         """The newest requests of a stream; with a ``status``, those of the newest thousand."""
@@ -236,8 +236,8 @@ class LiveStore:
             trace.decode()
             for trace in self.redis.zrevrange(self.key("recent", stream), 0, 999 if status else limit - 1)
         ]
-        kept = self.redis.mget([self.key("request", trace) for trace in traces]) if traces else []
-        requests = [_request(trace, one) for trace, one in zip(traces, kept, strict=True) if one is not None]
+        raw = self.redis.mget([self.key("request", trace) for trace in traces]) if traces else []
+        requests = [_request(trace, one) for trace, one in zip(traces, raw, strict=True) if one is not None]
         return [one for one in requests if status in (None, one.status)][:limit]
 
     # --- windows ----------------------------------------------------------------------------------------------
@@ -270,9 +270,9 @@ class LiveStore:
         pipe = self.redis.pipeline(transaction=False)
         for hour in hours:
             pipe.hgetall(self.key("window", stream, hour))
-        kept = zip(hours, pipe.execute(), strict=True)
+        raw = zip(hours, pipe.execute(), strict=True)
         return {
-            hour: {job.decode(): orjson.loads(unpacked(one) or b"") for job, one in jobs.items()} for hour, jobs in kept
+            hour: {job.decode(): orjson.loads(unpacked(one) or b"") for job, one in jobs.items()} for hour, jobs in raw
         }
 
     def to_look_at(self) -> list[tuple[str, float]]:
@@ -321,16 +321,16 @@ def _stream(name: str, content: bytes) -> StoredStream:
 
 
 def _request(trace: str, content: bytes) -> LiveRequest:
-    kept = orjson.loads(content)
-    read_from = kept.get("read_from")
+    record = orjson.loads(content)
+    read_from = record.get("read_from")
     return LiveRequest(
         trace=trace,
-        stream=kept["stream"],
-        status=kept["status"],
-        reason=kept.get("reason") or ("its root has ended" if kept["root"] else "waiting for its root span"),
-        hour=kept["hour"],
-        received_at=clock_time(kept["at"]),
-        cause=kept.get("cause") or None,
+        stream=record["stream"],
+        status=record["status"],
+        reason=record.get("reason") or ("its root has ended" if record["root"] else "waiting for its root span"),
+        hour=record["hour"],
+        received_at=clock_time(record["at"]),
+        cause=record.get("cause") or None,
         read_from=read_from if isinstance(read_from, dict) else {},  # an empty object is a list in Lua
-        job=kept.get("job"),
+        job=record.get("job"),
     )

@@ -81,12 +81,12 @@ class LiveTraffic:
         """Windows in which requests came, the newest first, each against those before it. Raises NotFound."""
         rule, rows = self.store.stream(stream).rule or LiveRule(), _Rows(self.store, stream)
         names = list(dict.fromkeys(rows.seen if kind == "hour" else (hour[:10] for hour in rows.seen)))[:limit]
-        found = []
+        windows = []
         for name in names:
             reference, differences = rows.drift(name, rule.alpha)
             counts = self.store.counts(stream, name)
-            found.append(rows.of([name]).window(stream, name, counts, reference=reference, drift=differences))
-        return found
+            windows.append(rows.of([name]).window(stream, name, counts, reference=reference, drift=differences))
+        return windows
 
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the lowest scores of a metric."""

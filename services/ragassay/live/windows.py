@@ -28,22 +28,22 @@ LOOK_AGAIN = 1.5  # times the rows of the look before
 
 def figures_of(rows: Mapping[str, ChosenRow], results: Iterable[Result]) -> Figures:
     """The columns of a job's rows, as a window keeps them; a row without a result is left out."""
-    found = [one for one in results if one.query_id in rows]
-    metrics = sorted({name for one in found for name in one.scores})
-    scores = {name: [one.scores.get(name) for one in found] for name in metrics}
-    spent = [one.evaluation.cost_usd for one in found] + [one.waste.cost_usd for one in found]
+    evaluated = [one for one in results if one.query_id in rows]
+    metrics = sorted({name for one in evaluated for name in one.scores})
+    scores = {name: [one.scores.get(name) for one in evaluated] for name in metrics}
+    spent = [one.evaluation.cost_usd for one in evaluated] + [one.waste.cost_usd for one in evaluated]
     return {
-        "traces": [one.query_id for one in found],
-        "sampled": [rows[one.query_id].cause == "sampled" for one in found],
+        "traces": [one.query_id for one in evaluated],
+        "sampled": [rows[one.query_id].cause == "sampled" for one in evaluated],
         "metrics": {name: [score and score.value for score in of] for name, of in scores.items()},
         "reasons": {
             name: [None if score is None or score.value is not None else [score.missing, score.reason] for score in of]
             for name, of in scores.items()
         },
-        "latency_ms": [one.latency_ms for one in found],
-        "cost_usd": [one.cost_usd for one in found],
-        "refused": [one.verdict.refusal if one.verdict else None for one in found],
-        "failures": [failure(one) for one in found],
+        "latency_ms": [one.latency_ms for one in evaluated],
+        "cost_usd": [one.cost_usd for one in evaluated],
+        "refused": [one.verdict.refusal if one.verdict else None for one in evaluated],
+        "failures": [failure(one) for one in evaluated],
         "judging_usd": None if None in spent else sum(cost or 0.0 for cost in spent),
     }
 
@@ -89,8 +89,8 @@ class WindowRows:
 
     def column(self, name: str) -> Floats:
         """A value for each sampled row: a metric or a measure; NaN where it has none."""
-        given = self._joined(name) if name in _MEASURES else self._of_metric("metrics", name)
-        values: Floats = np.array(given, np.float64)[self.sampled]
+        raw = self._joined(name) if name in _MEASURES else self._of_metric("metrics", name)
+        values: Floats = np.array(raw, np.float64)[self.sampled]
         return values
 
     def known(self, name: str) -> Floats:
@@ -163,16 +163,16 @@ def drift(
     the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
     """
     contrast = Contrast(*names, stream, alpha)
-    found = []
+    differences = []
     for name in now.metrics:
         metric = known_metric(name, {})
         a, b = before.known(name), now.known(name)
         if metric is not None and min(len(a), len(b)) >= MIN_ROWS:
             difference = contrast.unpaired(name, a, b, better=metric.better)
-            found.append(difference.model_copy(update=_as_one_distribution(difference, a, b)))
+            differences.append(difference.model_copy(update=_as_one_distribution(difference, a, b)))
     decided = []
-    for one, p in zip(found, correct([one.p for one in found], "holm"), strict=True):
-        outcome, reason = outcome_of(one, p, alpha, len(found))
+    for one, p in zip(differences, correct([one.p for one in differences], "holm"), strict=True):
+        outcome, reason = outcome_of(one, p, alpha, len(differences))
         decided.append(one.model_copy(update={"p_adjusted": p, "outcome": outcome, "reason": reason}))
     return decided
 

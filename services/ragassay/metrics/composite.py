@@ -113,14 +113,16 @@ def composite_metric(name: str, definition: Mapping[str, float], find: Callable[
 
     kinds, bounds = {metric.kind for metric in parts.values()}, [metric.bounds for metric in parts.values()]
     known = [one for one in bounds if one is not None]
-    ends = [mean(dict(zip(parts, end, strict=True))) for end in zip(*known, strict=True)] if known == bounds else None
+    extremes = (
+        [mean(dict(zip(parts, end, strict=True))) for end in zip(*known, strict=True)] if known == bounds else None
+    )
     return Metric(
         family=name,
         function=composite,
         input_type="Chunk",
         kind=kinds.pop() if len(kinds) == 1 else "quality",
         better=next(iter(parts.values())).better,
-        bounds=(ends[0], ends[1]) if ends else None,
+        bounds=(extremes[0], extremes[1]) if extremes else None,
         description=described(definition),
         parts=tuple(parts.values()),
     )

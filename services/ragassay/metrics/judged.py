@@ -204,6 +204,6 @@ def _counts(answers: Iterable[str | None], kinds: Iterable[str]) -> dict[str, in
 
 def _reasons(notes: Iterable[tuple[str, str]]) -> str | None:
     """The first few reasons, each after the id it belongs to; None when there is none."""
-    given = [f"{unit}: {why}" for unit, why in notes if why]
-    more = [f"and {len(given) - MAX_REASONS} more"] if len(given) > MAX_REASONS else []
-    return "; ".join(given[:MAX_REASONS] + more) or None
+    reasons = [f"{unit}: {why}" for unit, why in notes if why]
+    more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
+    return "; ".join(reasons[:MAX_REASONS] + more) or None

@@ -206,14 +206,14 @@ def metric(
     that its mean is a share. A parameter ``k`` or ``p`` is read from the name. The function may be async.
     Raises BadSettings and UnknownName for a declaration that can't be meant.
     """
-    asked = (needs,) if isinstance(needs, str) else tuple(needs)
+    inputs = (needs,) if isinstance(needs, str) else tuple(needs)
 
     def register(thing: T) -> T:
         called: str = name if name is not None else getattr(thing, "__name__", type(thing).__name__)
         try:
             function = _function(thing)
             input_type, param = _parameters(function)
-            _check(called, better, kind, asked)
+            _check(called, better, kind, inputs)
             limits = _bounds(bounds or (UNIT if binary else None))
         except BadSettings as error:
             raise BadSettings(error.message, where=f"metric {called!r}", hint=error.hint) from None
@@ -223,7 +223,7 @@ def metric(
             input_type=input_type,
             kind=kind or ("retrieval" if input_type == "Ranked" else "quality"),
             better=better,
-            needs=asked,
+            needs=inputs,
             param=param.name if param else None,  # type: ignore[arg-type]  # one of the two
             optional=param is not None and param.default is not param.empty,
             bounds=limits,
@@ -273,9 +273,9 @@ def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric
     family, argument = read_name(text, METRICS.__contains__)
     if family not in METRICS:
         raise unknown(text, *own)
-    found = METRICS.get(family)
-    value = argument_value(found.family, found.param, argument, text, optional=found.optional)
-    return found if value is None else replace(found, argument=value)
+    declared = METRICS.get(family)
+    value = argument_value(declared.family, declared.param, argument, text, optional=declared.optional)
+    return declared if value is None else replace(declared, argument=value)
 
 
 def unknown(text: str, *others: str) -> UnknownName:

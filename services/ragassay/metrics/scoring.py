@@ -31,20 +31,20 @@ async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: f
     """
     lacks = [metric.missing_input(sample) for sample in chunk.samples]
     complete = [n for n, reason in enumerate(lacks) if reason is None]
-    found: dict[int, Score] = {}
+    by_row: dict[int, Score] = {}
     if complete:
         # gains are shared by the retrieval metrics: built for all rows
         rows = range(len(lacks)) if metric.input_type == "Ranked" else complete
         part = chunk if len(rows) == len(lacks) else chunk.only(rows)
         call = _Call(metric, at_once, timeout_s)
-        made = await (call.of_batch(part) if metric.input_type in ("Chunk", "Ranked") else call.of_rows(part))
-        found = dict(zip(rows, made, strict=True))
+        results = await (call.of_batch(part) if metric.input_type in ("Chunk", "Ranked") else call.of_rows(part))
+        by_row = dict(zip(rows, results, strict=True))
     for n in complete:
-        if found[n].missing == "failed" and not metric.is_ours:
-            logger.warning("metric %s: query %s: %s", metric.name, chunk.samples[n].query_id, found[n].reason)
-        if chunk.samples[n].response is None and found[n].value is not None:
-            found[n] = found[n].model_copy(update={"reason": NOTHING_RETRIEVED})
-    return [found[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
+        if by_row[n].missing == "failed" and not metric.is_ours:
+            logger.warning("metric %s: query %s: %s", metric.name, chunk.samples[n].query_id, by_row[n].reason)
+        if chunk.samples[n].response is None and by_row[n].value is not None:
+            by_row[n] = by_row[n].model_copy(update={"reason": NOTHING_RETRIEVED})
+    return [by_row[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
 
 
 class _Call:
@@ -56,12 +56,12 @@ class _Call:
     async def of_rows(self, chunk: Chunk) -> list[Score]:
         """Each sample's score, or that of its verdict; rows without a verdict are missing with its reason."""
         seen: Sequence[Any] = chunk.samples if self._metric.input_type == "Sample" else chunk.verdicts
-        asked = [one for one in seen if not isinstance(one, Score)]
+        complete = [one for one in seen if not isinstance(one, Score)]
         # what does not wait is called in order: tasks would only cost time
         values = (
-            await together([self._waiting(one) for one in asked])
+            await together([self._waiting(one) for one in complete])
             if self._metric.is_async
-            else await self._in_turn(asked)
+            else await self._in_turn(complete)
         )
         left = iter(values)
         return [one if isinstance(one, Score) else self._score(next(left)) for one in seen]
@@ -118,12 +118,12 @@ class _Call:
 
     def _score(self, value: Any, details: dict[str, Any] | None = None) -> Score:
         """What a metric returned as a Score; a failed one if it is none."""
-        given = value if isinstance(value, Score) else None
-        number: Any = given.value if given else value
+        score = value if isinstance(value, Score) else None
+        number: Any = score.value if score else value
         if getattr(number, "ndim", None) == 0:
             number = number.item()
         if number is None:
-            return given or Score.absent(f"{self._metric.name} is undefined here")
+            return score or Score.absent(f"{self._metric.name} is undefined here")
         if not isinstance(number, Real):
             return self._failed(f"returned {_described(number)}, not a number")
         number = float(number)
@@ -132,12 +132,12 @@ class _Call:
         low, high = self._metric.bounds or (-math.inf, math.inf)
         if not low - ROUNDING <= number <= high + ROUNDING:
             return self._failed(f"returned {number:g}, outside its bounds {low:g} to {high:g}")
-        if given is None:
+        if score is None:
             return Score(value=number, details=details)
         if self._metric.is_ours:
-            return given
+            return score
         try:
-            return Score.model_validate_json(given.model_dump_json())
+            return Score.model_validate_json(score.model_dump_json())
         except ValueError:
             return self._failed("returned details that JSON can't hold")
 

@@ -176,7 +176,7 @@ def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 
         return Interval.absent("all values are equal: the spread is unknown", level, method)
     from scipy.stats import bootstrap  # takes most of a second to import
 
-    ends = bootstrap(
+    ci = bootstrap(
         (column,),
         np.mean,
         n_resamples=resamples,
@@ -185,7 +185,7 @@ def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(low=float(ends.low), high=float(ends.high), level=level, method=method)
+    return Interval(low=float(ci.low), high=float(ci.high), level=level, method=method)
 
 
 def clustered_intervals(

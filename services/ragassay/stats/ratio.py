@@ -42,16 +42,16 @@ class _Totals:
     def of(cls, strata: Sequence[Stratum]) -> _Totals:
         """Datasets of fewer questions than an interval needs count as one, and with another one while they are too few."""
         small = [one for one in strata if 0 < one.questions < FEWEST]
-        kept = sorted((one for one in strata if one.questions >= FEWEST), key=lambda one: one.questions)
+        usable = sorted((one for one in strata if one.questions >= FEWEST), key=lambda one: one.questions)
         if small:
             if sum(one.questions for one in small) < FEWEST:
-                small, kept = [*small, *kept[:1]], kept[1:]
-            kept.append(Stratum(RatioSums.total(one.sums for one in small), sum(one.questions for one in small)))
-        questions = sum(one.questions for one in kept)
-        spreads = [_spread(one) for one in kept]
+                small, usable = [*small, *usable[:1]], usable[1:]
+            usable.append(Stratum(RatioSums.total(one.sums for one in small), sum(one.questions for one in small)))
+        questions = sum(one.questions for one in usable)
+        spreads = [_spread(one) for one in usable]
         of_cost, of_accurate, of_both = (math.fsum(spread[place] for spread in spreads) for place in range(3))
-        sums = RatioSums.total(one.sums for one in kept)
-        return cls(questions, questions - len(kept), sums, of_cost, of_accurate, of_both)
+        sums = RatioSums.total(one.sums for one in usable)
+        return cls(questions, questions - len(usable), sums, of_cost, of_accurate, of_both)
 
     @property
     def share(self) -> float:

@@ -120,16 +120,16 @@ class BuiltIn:
 
     def _retrieved(self, query: str) -> Response:
         began = time.perf_counter()
-        found = self.retriever.search(query, self.config.k)
+        result = self.retriever.search(query, self.config.k)
         took_ms = (time.perf_counter() - began) * 1000
-        ids = tuple(hit.id for hit in found.hits)
+        ids = tuple(hit.id for hit in result.hits)
         return Response(
             contexts=tuple(self._texts[i] for i in ids[: self.config.contexts]),
             retrieved_doc_ids=ids,
-            retrieved_scores=tuple(hit.score for hit in found.hits),
+            retrieved_scores=tuple(hit.score for hit in result.hits),
             retrieval_latency_ms=took_ms,
             latency_ms=took_ms,
-            doc_ids_before_reranking=found.before,
+            doc_ids_before_reranking=result.before,
         )
 
     async def _answered(self, sample: Sample, response: Response, answerer: Answerer) -> Response:
@@ -220,13 +220,13 @@ class Generative:
             {"role": "system", "content": self._prompt.text},
             {"role": "user", "content": f"Passages:\n\n{passages}\n\nQuestion: {sample.query}"},
         ]
-        asked = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
+        call_content = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
         reply, text = await self._llm.complete(
             messages,
             schema=None,
             schema_name="answer",
             max_tokens=self._max_tokens,
-            call=Call.about(sample.query_id, "answer", asked),
+            call=Call.about(sample.query_id, "answer", call_content),
             journal=self._journal,
             read=_text,
         )

@@ -290,8 +290,10 @@ class HttpClient:
             async with self._client.stream("POST", self._config.url, json=body, headers=headers) as reply:
                 begun = True
                 if reply.is_redirect:
-                    there = shown(self._redacted(reply.headers.get("location", "nowhere")))
-                    raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
+                    location = shown(self._redacted(reply.headers.get("location", "nowhere")))
+                    raise BadInput(
+                        f"the system redirects ({reply.status_code}) to {location}; redirects are not followed"
+                    )
                 if not reply.is_success:
                     raise await self._refusal(reply, clock, body)
                 return await self._response(reply, clock)
@@ -373,10 +375,10 @@ class HttpClient:
                     head += piece
                     if len(head) >= _HEAD:
                         break
-            said = repr(cut(self._redacted(head.decode("utf-8", "replace"))[:_HEAD], _SAID))
+            text = repr(cut(self._redacted(head.decode("utf-8", "replace"))[:_HEAD], _SAID))
         except BadInput as error:  # what can't be read: the status counts all the same
-            said = str(error)
-        message = f"the system replied {reply.status_code}: {said}"
+            text = str(error)
+        message = f"the system replied {reply.status_code}: {text}"
         if reply.status_code in _MISUNDERSTOOD:
             option = self._option("request", 'KEY: "{query}"')
             message += f"; it was sent {shown(body)}; for another body: {option}"

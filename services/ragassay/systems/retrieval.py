@@ -38,8 +38,8 @@ def terms(text: str) -> list[str]:
     if not text.isascii():
         parts = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in parts if not "\u0300" <= c <= "\u036f")
-    found = words(text)
-    return [stem(word) for word in [word for word in found if word not in STOP_WORDS] or found]
+    all_words = words(text)
+    return [stem(word) for word in [word for word in all_words if word not in STOP_WORDS] or all_words]
 
 
 class BM25:
@@ -106,9 +106,9 @@ class Dense:
         self.model = embedder.name
         self._embed = lru_cache(maxsize=8)(lambda query: embedder.embed([query])[0])  # one with feedback comes twice
         path = None if folder is None else folder / f"dense-{_digest(corpus, self.model)}.npy"
-        kept = None if path is None else _read(path, len(corpus.passages))
-        self._vectors = _vectors(corpus, embedder) if kept is None else kept
-        if path is not None and kept is None:
+        cached = None if path is None else _read(path, len(corpus.passages))
+        self._vectors = _vectors(corpus, embedder) if cached is None else cached
+        if path is not None and cached is None:
             _keep(path, self._vectors)
         self._filled = self._vectors.any(axis=1)
 

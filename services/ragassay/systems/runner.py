@@ -260,8 +260,8 @@ class LoadStats:
         """What was counted of a system so configured; None where nothing was asked."""
         if not self._counts["attempts"]:
             return None
-        asked = {key: configuration[key] for key in ("concurrency", "rate")}
-        return Load(**asked, **self._counts, wall_s=self._wall_ms / 1000, longest_wait_ms=self._longest_ms)
+        options = {key: configuration[key] for key in ("concurrency", "rate")}
+        return Load(**options, **self._counts, wall_s=self._wall_ms / 1000, longest_wait_ms=self._longest_ms)
 
 
 def cautions(system: str, load: Load) -> Iterator[str]:
