@@ -12,7 +12,7 @@ import pytest
 import ragassay
 from handmade_reports import make_report, row
 from offline_runs import evaluated, new_run, sample
-from ragassay.analysis.costs import CostReport, asked, cost_report
+from ragassay.analysis.costs import CostReport, cost_query, cost_report
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import number
 from ragassay.core.models import Usage
@@ -40,7 +40,7 @@ def costs(*reports, now=NOW, **options):
     """The cost report over these reports or records."""
     records = [one if isinstance(one, CostRecord) else record_of(one) for one in reports]
     entries = [Entry(one.run, "finished", SimpleNamespace(record=one, costs=lambda one=one: one)) for one in records]
-    return cost_report(entries, asked(**options), now)
+    return cost_report(entries, cost_query(**options), now)
 
 
 def only(report):
@@ -203,7 +203,7 @@ def test_systems_and_datasets_are_chosen_by_name():
 )
 def test_what_can_not_be_asked_is_named(options, kind, said):
     with pytest.raises(kind, match=said):
-        asked(**options)
+        cost_query(**options)
 
 
 def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():

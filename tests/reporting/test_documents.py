@@ -10,7 +10,7 @@ import pytest
 from browsing import Elements, plain
 from gate_checks import check_gates
 from handmade_reports import stored
-from ragassay.analysis.costs import asked, cost_report
+from ragassay.analysis.costs import cost_query, cost_report
 from ragassay.analysis.trends import trend
 from ragassay.core.models import Sample
 from ragassay.datasets.dataset import Dataset
@@ -49,7 +49,7 @@ KINDS = {
     "report": lambda: of_report(a_report()),
     "comparison": lambda: of_comparison(a_comparison()),
     "gates": lambda: of_gates(check_gates(a_report(), {"mrr": ">= 0.5"}, {"accurate": ">= 0.9"})),
-    "costs": lambda: of_costs(cost_report(stored([a_report()]), asked(), datetime(2026, 2, 1, tzinfo=UTC))),
+    "costs": lambda: of_costs(cost_report(stored([a_report()]), cost_query(), datetime(2026, 2, 1, tzinfo=UTC))),
     "trend": lambda: of_trend(trend(stored([a_report(), a_report()]), "accurate")),
     "dataset": _dataset,
     "hostile": _hostile,

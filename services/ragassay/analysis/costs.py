@@ -137,7 +137,7 @@ class CostReport(FrozenModel):
     interrupted: Usage
 
 
-def asked(*, dashes: str = "", **options: Any) -> CostQuery:
+def cost_query(*, dashes: str = "", **options: Any) -> CostQuery:
     """The query of the ``options`` that are not None: its fields, of which ``by`` may be ``system,day``.
 
     Raises BadSettings and UnknownName that name the option, after ``dashes``.

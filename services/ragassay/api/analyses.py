@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from ragassay.analysis.costs import CostReport, asked
+from ragassay.analysis.costs import CostReport, cost_query
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.api.bodies import json_body
@@ -118,4 +118,6 @@ class _CostsQuery(FileForm):
 async def get_costs(jobs: Reads, request: Request, query: Annotated[_CostsQuery, Query()]) -> Response:
     """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
     terms = query.model_dump(exclude={"format", "fields"})
-    return await analyse(request, lambda: query.respond(COST_EXPORTERS, jobs.reports.costs(asked(**terms)), "costs"))
+    return await analyse(
+        request, lambda: query.respond(COST_EXPORTERS, jobs.reports.costs(cost_query(**terms)), "costs")
+    )

@@ -87,7 +87,7 @@ def cost(
 
     With --server: over the jobs of a service.
     """
-    from ragassay.analysis.costs import asked, cost_report
+    from ragassay.analysis.costs import cost_query, cost_report
     from ragassay.core.settings import Settings
     from ragassay.reporting.costs import EXPORTERS, of_costs
     from ragassay.storage.folder import FolderStore
@@ -95,7 +95,7 @@ def cost(
     EXPORTERS.check(output or ())
     options: dict[str, Any] = {"since": since, "until": until, "zone": zone}
     options |= {"system": system, "dataset": dataset, "by": by}
-    query = asked(**options, dashes="--")
+    query = cost_query(**options, dashes="--")
     result: object
     if server is None:
         result = cost_report(FolderStore(Settings().home).newest(), query)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragassay.analysis.costs import CostReport, asked, cost_report
+from ragassay.analysis.costs import CostReport, cost_query, cost_report
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
@@ -176,7 +176,7 @@ class Costs(Printable, CostReport):
         several. by: what divides the groups, "dataset,system" by default: of system, dataset, category, model, day, month
         and judge. Raises NothingToEvaluate without a report of a run.
         """
-        return cls(**dict(cost_report(FolderStore(Settings().home).newest(), asked(**options))))
+        return cls(**dict(cost_report(FolderStore(Settings().home).newest(), cost_query(**options))))
 
     def _document(self) -> Document:
         return costs.of_costs(self)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from ragassay.analysis.costs import DIMENSIONS, asked
+from ragassay.analysis.costs import DIMENSIONS, cost_query
 from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.dashboard.changes import marginal_costs, since_last_week
@@ -50,7 +50,7 @@ def _cost(
     form = {"since": since[:10], "until": until[:10], "by": by, "system": systems[:1], "dataset": datasets[:1]}
     document, what, listed = None, "", list(islice(library.runs(), RECENT))
     try:
-        query = asked(since=since or None, until=until or None, by=by, system=systems, dataset=datasets)
+        query = cost_query(since=since or None, until=until or None, by=by, system=systems, dataset=datasets)
         document = of_costs(library.costs(query), marginal_costs(library, listed, query))
     except NothingToEvaluate as error:
         what = error.message
