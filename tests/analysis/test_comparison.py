@@ -53,7 +53,7 @@ def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
     # gains of 3.1 and a loss of 0.1. As far from 0 are three of the 2 ** 10 signs on either side: as it is, with the
     # loss turned (3.2), and with the gain of 0.1 turned too (3.0)
     assert delta.p_adjusted == delta.p == 6 / 1024
-    assert (delta.outcome, delta.mark) == ("better", "**")
+    assert (delta.outcome, delta.stars) == ("better", "**")
 
 
 def test_the_correction_counts_all_metrics_and_all_systems():
@@ -112,7 +112,7 @@ def test_without_a_common_query_the_rows_are_two_groups():
     delta = comparison.pairs[0].metrics["mrr"]
     test, interval = welch(A, B, bounds=(0.0, 1.0))
     assert (delta.t_test, delta.p, delta.interval, delta.wins) == (test, test.p, interval, None)
-    assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.mark) == (0, 10, 10, "can't tell", "")
+    assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.stars) == (0, 10, 10, "can't tell", "")
     assert " is better than " not in " ".join(comparison.verdict)
     assert "dominated" not in " ".join(comparison.verdict)
     assert comparison.pareto.systems.unplaced == {"b": "it shares no question with a"}

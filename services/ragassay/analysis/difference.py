@@ -15,7 +15,7 @@ from ragassay.evaluation.groups import Questions
 from ragassay.metrics.metric import Better, Metric, parse
 from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
 from ragassay.stats.ppi import corrected_by_labels
-from ragassay.stats.tests import cohens_d, marks, randomisation, smallest_p, t_test, welch
+from ragassay.stats.tests import cohens_d, randomisation, smallest_p, stars, t_test, welch
 
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
 NO_SHARED_QUESTION = "they share no question"
@@ -84,9 +84,9 @@ class Difference(FrozenModel):
         return self.changed + (self.ties or 0)
 
     @property
-    def mark(self) -> str:
+    def stars(self) -> str:
         """``*``, ``**`` or ``***`` by the adjusted p."""
-        return marks(self.p_adjusted) if self.paired and not self.exploratory else ""
+        return stars(self.p_adjusted) if self.paired and not self.exploratory else ""
 
     @property
     def ratio(self) -> float | None:

@@ -121,7 +121,7 @@ def _print(trial: Trial) -> None:
     rows = []
     for one in trial.differences.values():
         ends = "none" if one.interval.low is None else interval(one.interval, signed)
-        p = "-" if one.p_adjusted is None else f"{p_value(one.p_adjusted)}{one.mark}"
+        p = "-" if one.p_adjusted is None else f"{p_value(one.p_adjusted)}{one.stars}"
         counts = f"{one.wins}/{one.losses}/{one.ties}"
         rows.append((one.metric, number(one.mean_a), number(one.mean_b), signed(one.delta or 0.0), ends, p, counts))
     about = f"{len(trial.per_query)} queries, k = {trial.k}; p of the randomisation test, corrected by holm"

@@ -137,14 +137,12 @@ def context_precision(verdict: Verdict) -> Score:
         return _no_truth(verdict)
     resting: Sequence[SentenceVerdict | FactVerdict]
     if verdict.facts:
-        left, what = (
-            _unanswered({f.id: f.covered for f in verdict.facts}),
-            "no context holds a fact of the ground truth",
-        )
-        resting = verdict.facts
+        left = _unanswered({f.id: f.covered for f in verdict.facts})
+        resting, what = verdict.facts, "no context holds a fact of the ground truth"
     else:
-        left, what = _unanswered({s.id: s.support for s in verdict.sentences}), "no sentence rests on a context"
+        left = _unanswered({s.id: s.support for s in verdict.sentences})
         resting = [s for s in verdict.sentences if s.support in ("supported", "partly")]
+        what = "no sentence rests on a context"
     if left is not None:
         return left
     needed = sorted({context_number(one) for unit in resting for one in unit.evidence if not is_of_history(one)})

@@ -116,7 +116,7 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
 
 def _against(one: Difference) -> Figure:
     outcome = f", {one.outcome}" if one.outcome in TONES else ""
-    change = "" if one.delta is None else f"({signed(one.delta)}{one.mark}{outcome})"
+    change = "" if one.delta is None else f"({signed(one.delta)}{one.stars}{outcome})"
     return Figure(_score(one.mean_b), change, tone=TONES.get(one.outcome, ""))
 
 
@@ -164,7 +164,7 @@ def _metric_row(name: str, one: Difference, corrected_by: str) -> tuple[Cell, ..
         _score(one.mean_b),
         "" if one.delta is None else signed(one.delta),
         "none" if one.interval.low is None else interval(one.interval, signed),
-        "" if p is None else f"{p_value(p)}{one.mark}",
+        "" if p is None else f"{p_value(p)}{one.stars}",
         str(one.n) if one.paired else f"{one.n_a}+{one.n_b}",
         f"{one.wins}/{one.losses}/{one.ties}" if one.paired else "",
         Figure(one.outcome.replace("no difference shown", "not shown"), tone=TONES.get(one.outcome, "none")),

@@ -20,6 +20,7 @@ Bounds: TypeAlias = tuple[float, float]
 SAME = 1e-12  # a relative difference below this is rounding, not data
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen
 MAX_RESAMPLED = 10_000
+RESAMPLES = 2000
 MAX_CELLS = 2_000_000  # numbers held in memory at once
 
 
@@ -160,7 +161,7 @@ def _without_spread(column: Floats, level: float, bounds: Bounds | None, method:
     return Interval(low=min(low, value), high=max(high, value), level=level, method="constant values")
 
 
-def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
+def bootstrap_interval(values: Values, *, level: float = 0.95, seed: int = 0) -> Interval:
     """Bootstrap percentile interval of the mean of ``values``, shape (n,), by scipy: a second opinion on t.
 
     Small n: no interval below 8 rows, nor if all values are equal. Large n: none above 10,000 rows, where it is that of t.
@@ -179,7 +180,7 @@ def bootstrap_interval(values: Values, *, level: float = 0.95, resamples: int = 
     ci = bootstrap(
         (column,),
         np.mean,
-        n_resamples=resamples,
+        n_resamples=RESAMPLES,
         batch=max(1, MAX_CELLS // n),
         confidence_level=level,
         method="percentile",
@@ -207,11 +208,8 @@ def clustered_intervals(
     teachers should know about the bootstrap", The American Statistician 69 (2015).
     """
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
-    of_row, n, method = (
-        np.array([places[group] for group in groups], np.intp),
-        len(places),
-        "clustered bootstrap percentile",
-    )
+    of_row = np.array([places[group] for group in groups], np.intp)
+    n, method = len(places), "clustered bootstrap percentile"
     if n < FEWEST:
         reason = f"a bootstrap needs {FEWEST} groups, there are {n}"
         return [Interval.absent(reason, level, method)] * len(measure(np.ones(len(of_row))))

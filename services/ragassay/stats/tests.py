@@ -18,7 +18,7 @@ from ragassay.stats.intervals import Bounds, Floats, Values, columns, is_constan
 PValues: TypeAlias = Sequence[float | None]
 
 MAX_EXACT_FLIPS = 20
-MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def randomisation(differences: Floats, *, seed: int = 0, flips: int = 9999) -> float | None:
@@ -156,9 +156,9 @@ def correct(ps: PValues, method: str) -> list[float | None]:
     return adjusted
 
 
-def marks(p: float | None) -> str:
+def stars(p: float | None) -> str:
     """``***`` for p <= 0.001, ``**`` for p <= 0.01, ``*`` for p <= 0.05, else nothing; nothing too for None."""
-    return next((mark for limit, mark in MARKS if p is not None and p <= limit), "")
+    return next((mark for limit, mark in STARS if p is not None and p <= limit), "")
 
 
 def p_of_t(t: float, df: float) -> float:
