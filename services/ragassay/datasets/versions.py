@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from abc import ABC, abstractmethod
@@ -238,8 +237,7 @@ def file_or_version(store: DatasetStore, text: Path | str) -> DatasetVersion | N
         return None
     names = store.names()
     if reference.prefix is None and reference.name not in names:
-        near = difflib.get_close_matches(reference.name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"datasets: {', '.join(names) or 'none'}"
+        hint = UnknownName("dataset", reference.name, names).hint
         raise NotFound("there is neither such a file nor such a dataset", where=str(text), hint=hint)
     return resolve(store, str(text))
 
