@@ -51,7 +51,7 @@ class LoadController:
         finally:
             self._asking -= 1
 
-    async def turn(self) -> float | None:
+    async def wait_until_due(self) -> float | None:
         """Wait until the next query is due, and say when; None where no rate is asked for. Never later for a slow system."""
         if self.options.rate is None:
             return None
@@ -88,21 +88,21 @@ class LiveSystem:
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
     failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
-    these go on at the same time, ``asks`` and ``load`` are those of both.
+    these go on at the same time, ``client`` and ``load`` are those of both.
     """
 
     def __init__(
         self,
         name: str,
         options: LiveOptions,
-        asks: SystemClient,
+        client: SystemClient,
         journal: Journal,
         *,
         run: str,
         load: LoadController | None = None,
     ) -> None:
-        self._name, self.options, self._asks, self._journal, self._run = name, options, asks, journal, run
-        self._load, self._asked = load or LoadController(options), False
+        self._name, self.options, self._client, self._journal, self._run = name, options, client, journal, run
+        self._load, self._began = load or LoadController(options), False
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class LiveSystem:
 
         ``samples`` are taken one by one, when the next one is to be asked. Those that failed before are not asked again.
         """
-        await self._asks.warm_up()
+        await self._client.warm_up()
         tasks: set[asyncio.Task[None]] = set()
         with self._load.asking():
             try:
@@ -151,15 +151,15 @@ class LiveSystem:
 
     async def close(self) -> None:
         """Close connections that no other run uses."""
-        if self._asked:
-            self._asked = False
+        if self._began:
+            self._began = False
             self._load.users -= 1
         if not self._load.users:
-            await self._asks.close()
+            await self._client.close()
 
     def _call(self, sample: Sample) -> Call:
-        if not self._asked:
-            self._asked = True
+        if not self._began:
+            self._began = True
             self._load.begin()
         return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
 
@@ -176,7 +176,7 @@ class LiveSystem:
 
     async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
-        await self._asks.warm_up()
+        await self._client.warm_up()
         with self._load.asking():
             async with self._load.warming() as warmed_before:
                 if warmed_before is not None:
@@ -187,7 +187,7 @@ class LiveSystem:
                     apart["first_call_ms"] = None if warmed_before else response.latency_ms
                     apart["timing"] = response.timing.model_copy(update={"warm_up": True})
                     return response.model_copy(update=apart)
-            due = await self._load.turn()
+            due = await self._load.wait_until_due()
             begun.set()
             full = self._load.slots.locked()
             async with self._load.slots:
@@ -212,7 +212,7 @@ class LiveSystem:
         clock = RequestTimer(began, time.perf_counter() + self.options.timeout_s)
         try:
             async with asyncio.timeout(self.options.timeout_s):
-                answered = await self._asks.ask(sample, clock)
+                answered = await self._client.ask(sample, clock)
             if answered is None:
                 return None
             response = LiveResponse(**{**answered.__dict__, **clock.measured(answered)})
