@@ -36,7 +36,7 @@ COOKIE = "ragassay_session"
 MAX_BYTES = 10_000  # of a form
 Sent = Annotated[bytes, Depends(body(MAX_BYTES))]
 Next = Annotated[str, Query(max_length=4000, alias="next")]
-entrance, jobs_pages = pages(), pages()
+sign_in_pages, jobs_pages = pages(), pages()
 
 
 def install(app: FastAPI, service: Jobs) -> None:
@@ -44,7 +44,7 @@ def install(app: FastAPI, service: Jobs) -> None:
     app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
     for router in (jobs_pages, planned.router, live.router):
         app.include_router(router, dependencies=[Depends(enter)])
-    app.include_router(entrance)
+    app.include_router(sign_in_pages)
     install_pages(app, enter)
 
 
@@ -76,17 +76,17 @@ def _own(address: str) -> str:
     return address if address.startswith("/ui/") and not address.startswith("/ui/sign-in") else "/ui/runs"
 
 
-@entrance.get("/ui")
+@sign_in_pages.get("/ui")
 def _home() -> Response:
     return RedirectResponse("/ui/runs", 302)
 
 
-@entrance.get("/ui/sign-in")
-def _door(request: Request, to: Next = "/ui/runs") -> Response:
+@sign_in_pages.get("/ui/sign-in")
+def _sign_in_page(request: Request, to: Next = "/ui/runs") -> Response:
     return shown(request, "sign_in.html", next=_own(to), wrong="")
 
 
-@entrance.post("/ui/sign-in")
+@sign_in_pages.post("/ui/sign-in")
 async def _sign_in(request: Request, sent: Sent) -> Response:
     form = form_of(sent)
     key, project, to = form.get("key", "").strip(), form.get("project", "").strip(), _own(form.get("next", ""))
@@ -102,7 +102,7 @@ async def _sign_in(request: Request, sent: Sent) -> Response:
     return answer
 
 
-@entrance.post("/ui/sign-out")
+@sign_in_pages.post("/ui/sign-out")
 async def _sign_out(request: Request) -> Response:
     if session := request.cookies.get(COOKIE):
         await request.app.state.sessions.end(session)
