@@ -79,6 +79,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?"}, "text"], BadData, "data: row 2: should be a dict or a Sample, is 'text'"),
         ([{"query": "?"}, {"query": np.nan, "answer": "!"}], BadData, "data: row 2: query: is missing"),
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
+        ([{"query": "?", "answer": "\ud83d"}], BadData, "data: row 1: holds half of a surrogate pair, .*: '.ud83d'"),
         ([{"query": "?", "cost_usd": Decimal("Infinity")}], BadData, "data: row 1: cost_usd: should be"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
         (pd.DataFrame, BadInput, "data: a value of type type is no table of rows"),

@@ -14,14 +14,14 @@ from typing import Any
 
 from ragassay.core.errors import BadInput
 from ragassay.core.models import Sample
-from ragassay.core.validation import shown
-from ragassay.datasets.source import NumberedRow, Source
+from ragassay.core.validation import is_text, shown
+from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 
 _TAKEN = "give a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
 
 
 def rows_in(data: object, name: str = "data") -> Source:
-    """The rows of an object in memory; ``name`` stands for a file in errors, where rows count from 1.
+    """The rows of an object in memory; errors show ``name`` in the place of a file, and rows from 1.
 
     NaN, NaT and NA are absent values, arrays lists, dates ISO 8601. Raises BadInput for what is no table of rows.
     """
@@ -39,10 +39,13 @@ def _rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
     for number, row in enumerate(records, 1):
         if isinstance(row, Sample):
             row = row.model_dump(exclude_defaults=True)
-        if isinstance(row, Mapping):
-            yield number, {str(key): to_json(value) for key, value in row.items()}
-        else:
+        if not isinstance(row, Mapping):
             source.add_problem(number, f"should be a dict or a Sample, is {shown(row)}")
+            continue
+        try:
+            yield number, {to_json(str(key)): to_json(value) for key, value in row.items()}
+        except ValueProblem as error:
+            source.add_problem(number, error.what)
 
 
 def _is_table(data: object) -> bool:
@@ -73,14 +76,18 @@ def _records(data: Any) -> Any:
 def to_json(value: Any) -> Any:
     """A value of a table as JSON would have it; None for one that is missing. What has no such form stays, to be refused.
 
-    NaN, NaT and NA are missing values, arrays lists, dates ISO 8601.
+    NaN, NaT and NA are missing values, arrays lists, dates ISO 8601. Raises ValueProblem for half a surrogate pair.
     """
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        if not value.isascii() and not is_text(value):
+            raise ValueProblem(f"holds half of a surrogate pair, which is no text: {shown(value)}")
         return value
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, Mapping):
-        entries = {str(key): to_json(entry) for key, entry in value.items()}
+        entries = {to_json(str(key)): to_json(entry) for key, entry in value.items()}
         return {key: entry for key, entry in entries.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [to_json(entry) for entry in value]
