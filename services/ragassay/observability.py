@@ -1,6 +1,6 @@
 """What operators see of the work: spans of OpenTelemetry, counters, and log lines with the fields of the work under way.
 
-Next to nothing if nobody looks: without a tracer a span records nothing, and to count is an addition in memory. Spans go to
+Costs next to nothing when it is off: without a tracer a span records nothing, and to count is an addition in memory. Spans go to
 a collector over OTLP/HTTP; OpenTelemetry's SDK, imported then, reads its own variables (``OTEL_EXPORTER_OTLP_ENDPOINT``,
 ``OTEL_TRACES_SAMPLER``, ``OTEL_RESOURCE_ATTRIBUTES`` and so on). ``service/counters`` keeps what was counted.
 """
@@ -218,7 +218,7 @@ def _plain(value: object) -> object:
 
 
 class WithoutSecrets(logging.Filter):
-    """Takes keys, tokens and passwords of this process's settings out of what is logged, whoever logs it."""
+    """Takes keys, tokens and passwords of this process's settings out of what any library logs."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ def set_log_levels(settings: Settings) -> None:
 
 
 def start_logging(settings: Settings) -> None:
-    """Log to stderr. For a process whose log nobody else sets up."""
+    """Log to stderr. Not for a worker, whose log Celery sets up."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     prepare_handler(handler, settings)

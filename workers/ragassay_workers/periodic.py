@@ -1,4 +1,4 @@
-"""What a worker does every few seconds beside its work: its heartbeat."""
+"""The heartbeat of a worker, and what the loops of worker and scheduler share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """Tells Redis every few seconds that this worker runs, with so many processes for chunks, and when it stops."""
+    """Records in Redis every few seconds that this worker runs, with so many processes for chunks, and when it stops."""
 
     def __init__(self, store: RedisStore, processes: int) -> None:
         self._store, self._worker, self._stopped = store, process_name(processes), threading.Event()
@@ -32,7 +32,7 @@ class Heartbeat(threading.Thread):
         attempt(self.name, lambda: self._store.deregister("worker", self._worker))
 
     def stop(self) -> None:
-        """Send no further one. The end is told in the thread: a signal handler need not wait for it."""
+        """Send no further one. The thread deregisters the worker, so a signal handler need not wait."""
         self._stopped.set()
 
 
@@ -40,7 +40,7 @@ def attempt(what: str, action: Callable[[], object]) -> bool:
     """Call ``action``, and log an error that it raises; was it completed?"""
     try:
         action()
-    except Exception as error:  # an outer door: Redis may be away, and a bug must not end the rounds
+    except Exception as error:  # the outermost handler: Redis may be away, and a bug must not end the loop
         logger.warning("%s failed: %s", what, error, exc_info=not isinstance(error, RedisError))
         return False
     return True

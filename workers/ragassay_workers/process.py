@@ -1,6 +1,6 @@
 """What a worker's processes do besides tasks: log, import heavy libraries before the fork, heartbeat, stop in time.
 
-Celery's parent starts, forks its children and waits; the children run tasks. A pipe made before the fork tells the
+Celery's parent starts, forks its children and waits; the children run tasks. A pipe made before the fork shows the
 children that the parent stops: all of them read one end, and only the parent holds the other.
 """
 
@@ -59,7 +59,7 @@ def _set_up_logs(logger: logging.Logger, **_: Any) -> None:
 
 
 class FreeingQoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
-    """Frees a message's place in a worker even if the broker can't be told that it is done.
+    """Frees a message's place in a worker even if its acknowledgement does not reach the broker.
 
     kombu keeps the place of a message whose acknowledgement failed, and a worker without a free place asks for no message,
     so it would not notice that its connection is gone. The broker gives the message out again later, which does no harm.

@@ -30,7 +30,7 @@ from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.ratio import incremental_cost, pareto_front
 from ragassay.stats.tests import correct, correction_named
 
-# What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
+# The metrics of a verdict, in this order, unless some are chosen; other cutoffs and near duplicates are in the table only.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 ALPHA = 0.05
 EXAMPLES = 3
@@ -53,7 +53,7 @@ def compare(
     """Every other system against the baseline, the first one unless named.
 
     ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
-    caller calls it (``Side``). ``metrics`` None stands for all that every system has; then the usual ones, ``HEADLINES``,
+    caller calls it (``Side``). ``metrics`` None means all that every system has; then the usual ones, ``HEADLINES``,
     are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
     query is shared, goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for

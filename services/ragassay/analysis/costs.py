@@ -159,7 +159,7 @@ def cost_report(runs: Iterable[Entry], query: CostQuery, now: datetime | None = 
     """What accurate answers cost in the newest ``MAX_REPORTS`` of the runs, which come newest first; ``now`` is when.
 
     A run with a report of the rows that are done counts with these. Raises NothingToEvaluate where there is no report,
-    BadInput for more groups than anybody reads.
+    BadInput for more than ``MAX_GROUPS`` groups.
     """
     records, left_out, unreadable = list[CostRecord](), Counter[str](), list[str]()
     warnings, read = list[str](), 0

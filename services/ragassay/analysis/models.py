@@ -1,7 +1,7 @@
 """The comparison document: two or more systems, what differs between them, and what the data can't tell.
 
 Everywhere ``a`` is the baseline and ``b`` the other system, and a delta is b - a. ``ragassay info schema comparison`` prints
-the JSON schema. A figure that is unknown is null, and a reason stands beside it.
+the JSON schema. A figure that is unknown is null, with a reason.
 """
 
 from __future__ import annotations

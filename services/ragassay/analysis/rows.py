@@ -215,8 +215,8 @@ class MatchedRows:
 def match(a: SystemRows, b: SystemRows) -> tuple[RowIndexes, RowIndexes]:
     """Places in ``a`` and in ``b`` of each query that both have, in the order of ``a``.
 
-    The same query is the same id and, white space aside, the same text. An id that only numbers the row tells nothing
-    in another file: rows with such an id that are left match on text alone, where one row on either side has it.
+    The same query is the same id and, white space aside, the same text. An id that only numbers the row means
+    another row in another file: rows with such an id that are left match on text alone, where one row on either side has it.
     """
     by_id = {query_id: place for place, query_id in enumerate(b.ids)}
     partners = {

@@ -13,7 +13,7 @@ from ragassay.core.errors import BadInput, UnknownName
 from ragassay.core.formatting import minute
 from ragassay.core.report import ReportWithResults, SystemReport
 
-DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
+DEFAULT_SYSTEM = "default"  # of responses that are in the dataset: a name that no reader recognises
 
 
 class Side(NamedTuple):
@@ -46,8 +46,8 @@ class LabelledSystem:
 def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tuple[LabelledSystem, ...]:
     """The systems of all sides, or the named one of each.
 
-    A system is called by its own name; if two share that, or the responses stand in the data, by that of its side or run,
-    else of its dataset; if that is shared too, by the time of its run, else by the run's id. Raises UnknownName for a
+    A system is called by its own name; if two share that, or the responses are in the dataset, by that of its side or
+    run, else of its dataset; if that is shared too, by the time of its run, else by the run's id. Raises UnknownName for a
     system that is not there, BadInput for one that is chosen twice.
     """
     picked: list[tuple[Side, str]] = []

@@ -110,10 +110,10 @@ def _methods(request: Request) -> str:
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
     status: {"description": about, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     for status, about in (("4XX", "The request was refused"), ("5XX", "The server could not answer"))
-}  # what OpenAPI is told of the errors of every route
+}  # the errors of every route, for OpenAPI
 
 
 def takes(model: str) -> dict[str, Any]:
-    """What OpenAPI is told of a route whose body is JSON that we read ourselves."""
+    """The body of a route for OpenAPI: JSON that the route reads itself."""
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
     return {"requestBody": {"required": True, "content": content}}

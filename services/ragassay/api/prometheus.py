@@ -82,7 +82,7 @@ class Requests:
 
 
 class StoreCollector(Collector):
-    """What stands in Redis, and so is the same whichever API is asked; asked anew after two seconds."""
+    """Numbers from Redis, the same in every API process; read again after two seconds."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs

@@ -31,10 +31,10 @@ _bearer = HTTPBearer(auto_error=False, description="A key of a project, or the o
 
 
 class Guard:
-    """Recognizes who asks: by the bootstrap key or a project's key; where neither is in use, everybody on loopback.
+    """Recognizes the caller: by the bootstrap key or a project's key; if neither is in use, any caller on loopback.
 
-    Whether keys are in use is looked up at most once a second until they are; while Redis is away nobody comes in without
-    the bootstrap key.
+    Whether keys are in use is looked up at most once a second until they are; while Redis is away only the bootstrap key
+    is accepted.
     """
 
     def __init__(self, jobs: Jobs, settings: Settings) -> None:

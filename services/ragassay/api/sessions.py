@@ -46,7 +46,7 @@ class Sessions:
         return await to_thread.run_sync(self._find, session)
 
     async def end(self, session: str) -> None:
-        """Nobody is signed in by this session any more."""
+        """Sign out: the session is over."""
         await to_thread.run_sync(self._guard.access.redis.delete, _name(session))
 
     def _keep(self, session: str, text: str, asking: Requester) -> None:

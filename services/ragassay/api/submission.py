@@ -188,7 +188,7 @@ def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[
 def _registered(
     job: JobRequest, recorded: Collection[str], registered: Registered, rows: int
 ) -> dict[str, SystemInput]:
-    """The registered systems that a job of so many rows names, beside those whose responses are ``recorded``."""
+    """The registered systems that a job of so many rows names; none may be among the ``recorded`` ones."""
     if twice := next((name for name in job.systems if name in recorded or job.systems.count(name) > 1), None):
         what = f"system {twice!r} is there twice"
         raise BadSettings(what, where="systems", hint="its responses are recorded, or it is asked: name it once")

@@ -293,7 +293,7 @@ class _ColumnMapper:
             self._warnings.append(f"{name} is read as {ours}; if that is wrong: --map {other}={name}")
 
     def _meaning_of_output(self) -> tuple[str, str]:
-        """A recorded answer beside a reference or a run; in a dataset without either, the reference."""
+        """The answer if there is a reference or any other part of a response; else the reference."""
         run = self._wanted == "responses" or self._has(*RESPONSE_FIELDS) or "answer" in self._given
         is_answer = run or self._has("ground_truth_answer", "key_facts")
         return ("answer", "") if is_answer else ("ground_truth_answer", "answer")

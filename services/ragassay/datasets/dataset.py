@@ -65,7 +65,7 @@ class Responses:
 
 
 def plain_text(query: str) -> str:
-    """The text by which two rows ask the same: white space tells nothing."""
+    """The query without regard to white space: rows with the same one ask the same."""
     return " ".join(query.split())
 
 
@@ -86,7 +86,7 @@ def digest_of_samples(samples: Iterable[Sample]) -> str:
 
 
 def digest_of_responses(responses: Mapping[str, Response]) -> str:
-    """As for samples, in the order of the keys: where a response stands in its file means nothing."""
+    """As for samples, in the order of the keys, so that the order of a file does not matter."""
     return _digest(_line({"key": key, "response": canonical(responses[key])}) for key in sorted(responses))
 
 

@@ -161,7 +161,7 @@ def _with_columns(
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
-    """The dataset that a JSON file with these rows would be; ``name`` stands for the file in errors.
+    """The dataset of these rows, read as those of a JSON file; errors show ``name`` in the place of the file.
 
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
     """
@@ -238,7 +238,7 @@ def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Respo
     """The system's responses by the id of their sample; a sample without one is absent.
 
     They belong together by id, and by the query's text where one of the two files has no ids. Raises BadData for a
-    response to a query that the dataset does not have, and for a text that would have to tell several rows apart.
+    response to a query that the dataset does not have, and for a text that several rows have.
     """
     field, no_ids = "query_id", "query_id" not in dataset.mapped
     keys = {sample.query_id: sample.query_id for sample in dataset}

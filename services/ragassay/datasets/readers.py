@@ -38,7 +38,7 @@ from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
-PAGE_KEY = "data"  # of rows in a page of an API; beside other rows it is metadata
+PAGE_KEY = "data"  # of rows in a page of an API; metadata if ROW_KEYS has the rows
 _HEAD = 4096
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold

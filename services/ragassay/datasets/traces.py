@@ -1,7 +1,7 @@
 """Rows of traces, as OTLP/JSON, Phoenix, Langfuse and OpenTelemetry's own exporters write them: one for each trace.
 
-By the semantic conventions of OpenInference and of OpenTelemetry for generative AI. What a trace does not tell stays
-absent, and what could not be read is counted in the warnings.
+By the semantic conventions of OpenInference and of OpenTelemetry for generative AI. What a trace lacks is
+absent from its row, and the warnings count what could not be read.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Lineage(FrozenModel):
 
 
 class Origin(FrozenModel):
-    """Where rows come from. ``judged_only``: they lack queries that nobody judged."""
+    """Where rows come from. ``judged_only``: queries without judgments were left out."""
 
     lineage: Lineage
     description: str | None = None
@@ -205,7 +205,7 @@ def is_file(path: Path) -> bool:
 
 
 def resolve(store: DatasetStore, text: str) -> DatasetVersion:
-    """The version that ``NAME`` (the latest) or ``NAME@BEGINNING`` stands for.
+    """The version that ``NAME`` (the latest) or ``NAME@BEGINNING`` names.
 
     Raises BadInput for a text of another form, UnknownName, and NotFound where no version, or more than one, begins so.
     """

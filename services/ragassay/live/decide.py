@@ -63,7 +63,7 @@ _CHOSEN: dict[Cause, str] = {
 
 
 def is_sampled(trace: str, rate: float) -> bool:
-    """Is a trace among the share ``rate``? The same for the same id, whoever asks and whenever."""
+    """Is a trace among the share ``rate``? Always the same for the same id, in every process."""
     return int.from_bytes(hashlib.sha256(trace.encode()).digest()[:8]) < rate * 2**64
 
 

@@ -56,7 +56,7 @@ class LiveTraffic:
     def __init__(self, jobs: Jobs, settings: Settings) -> None:
         self.jobs, self.store, self._settings = jobs, LiveStore(jobs.store, settings), settings
 
-    # --- for everybody ----------------------------------------------------------------------------------------
+    # --- for the API and pages ----------------------------------------------------------------------------------------
 
     def streams(self) -> Iterator[LiveStream]:
         """The streams by name."""
@@ -65,7 +65,7 @@ class LiveTraffic:
             yield self._shown(name, stream, today)
 
     def stream(self, name: str) -> LiveStream:
-        """A stream as it stands; raises NotFound."""
+        """The stream of that name; raises NotFound."""
         return self._shown(name, self.store.stream(name), self.store.today())
 
     def _shown(self, name: str, stream: StoredStream, today: str) -> LiveStream:

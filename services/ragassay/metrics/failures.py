@@ -7,7 +7,7 @@ wrong_refusal    the query can be answered, as far as is known, and the system r
 retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts, or fewer
                  than half of them and the system refused
 gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two, or the judge, is wrong
-ranking_miss     the first relevant document stands too low, or the contexts lack facts although one was retrieved
+ranking_miss     the first relevant document ranks too low, or the contexts lack facts although one was retrieved
 off_topic        the answer hardly addresses the query and covers no fact
 unfaithful       the contexts contradict a sentence, or support too little of the answer
 contexts_unused  the contexts hold the facts and the answer covers few of them

@@ -29,7 +29,7 @@ Better = Literal["higher", "lower"]
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 InputType = Literal["Sample", "Verdict", "Chunk", "Ranked"]
 Input: TypeAlias = tuple[Callable[["Sample"], bool], str]
-"""Does a row lack it, and the reason that stands in its score then."""
+"""Does a row lack it, and the reason that its score then has."""
 Inputs: TypeAlias = dict[str, Input]
 T = TypeVar("T")
 UNIT = (0.0, 1.0)
@@ -87,7 +87,7 @@ OF_RESPONSES: Inputs = {
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{name: _reported(name) for name in (*OPERATIONAL, "route", "clicks", "dwell_ms", "doc_ids_before_reranking")},
 }
-"""What a metric may need beside the labels of a query, as soon as there is a response."""
+"""What a metric may need of a response, or of the ground truth once there is a response."""
 _GIVEN: Input = (lambda _: False, "")  # by the stages before
 INPUTS = frozenset((*OF_QUERIES, *OF_RESPONSES, "verdict", "embeddings"))
 

@@ -102,7 +102,7 @@ def rbp(batch: Ranked, p: float) -> Array:
 
 @metric(better="higher", needs="judgments", bounds=UNIT)
 def bpref(batch: Ranked) -> Array:
-    """How seldom a document judged not relevant stands before a relevant one; unjudged ones don't count (trec_eval)."""
+    """How seldom a document judged not relevant ranks before a relevant one; unjudged ones don't count (trec_eval)."""
     relevant = batch.relevant_count[:, None]
     before = np.cumsum(batch.judged & ~batch.relevant, axis=1, dtype=np.float64)
     most = np.maximum(np.minimum(relevant, batch.judged_count[:, None] - relevant), 1)
@@ -124,7 +124,7 @@ def q_measure(batch: Ranked, k: int | None = None) -> Array:
 
 @metric(better="higher", needs="judgments", bounds=UNIT)
 def judged(batch: Ranked, k: int) -> Array:
-    """Share of the documents among the first k that somebody has judged, whatever the grade."""
+    """Share of the documents among the first k that have a judgment, whatever the grade."""
     return _ratio(batch.judged[:, :k].sum(axis=1, dtype=np.float64), np.minimum(k, batch.lengths))
 
 

@@ -85,7 +85,7 @@ def difference_interval(
 
     ``a`` and ``b`` have shape (n,). ``bounds`` are those of the scores; the interval is clipped to what they leave
     possible. Student's t, but for yes/no scores (``binary``, or each value is 0 or 1) Bonett and Price's: two pairs are
-    added, one for either side, so that pairs that all tie, or differ in one direction only, leave room for the other.
+    added, one for either side, so that pairs that all tie, or differ in one direction only, do not rule out the other.
     Swapping a and b mirrors it exactly. Small n and equal differences: as in ``mean_interval``.
     Source: Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
     data", Journal of Educational and Behavioral Statistics 37 (2012); with the quantile of t in place of the normal one.

@@ -34,7 +34,7 @@ class Answerer(Protocol):
         """What answers, and the version of its prompt; kept in the report."""
 
     def warm_up(self) -> None:
-        """Import and load what the first answer would have to wait for; asks nobody."""
+        """Import and load what the first answer would have to wait for; makes no request."""
 
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Response:
         """An answer with its tokens, cost and ``generation_latency_ms``.
@@ -151,12 +151,12 @@ class BuiltIn:
 
 
 class Extractive:
-    """Answers with sentences of the contexts, as they stand: needs no key, costs nothing, and invents nothing.
+    """Answers with unchanged sentences of the contexts: needs no key, costs nothing, and invents nothing.
 
     A sentence's score is the weight of the query's stems in it, each weighted by its rarity among all the sentences
     (ln(1 + sentences / sentences with it)), less a tenth for each context that was ranked before its own. The best
-    sentence is the answer; another one follows where it adds at least a fifth of the query's weight. They stand in the
-    order of the contexts. Where no sentence shares a stem with the query, the answer says that nothing was found.
+    sentence is the answer; another one follows if it adds at least a fifth of the query's weight. They are in the order
+    of the contexts. If no sentence shares a stem with the query, the answer says that nothing was found.
     """
 
     models = ("extractive",)

@@ -188,7 +188,7 @@ def is_registered(kind: object) -> bool:
 
 
 def by_name(system: Any) -> Any:
-    """The system that a plug-in registers, where its name stands in the place of a file; anything else as it is.
+    """The system that a plug-in registers, if its name is given in the place of a file; anything else as it is.
 
     Raises BadSettings for one that needs options.
     """

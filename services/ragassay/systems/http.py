@@ -389,7 +389,7 @@ class HttpClient:
         return without_values(text, *self._config.headers.values())
 
     def _values(self, reply: Any) -> dict[str, Any]:
-        """What stands at the paths that match; an empty list where what holds its entries is there, and empty."""
+        """The values at the paths that match; an empty list if what holds its entries is there, and empty."""
         values: dict[str, Any] = {}
         for field, (path, holder) in self._paths.items():
             matches = path.findall(reply)
@@ -431,7 +431,7 @@ class HttpClient:
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             timeout=self._config.timeout_s,
             headers={"Accept-Encoding": "identity"},  # a small reply can't unpack into a large one
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # each query stands alone
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # no query may depend on an earlier one
             trust_env=False,
         )
 

@@ -282,7 +282,7 @@ def build(
 ) -> Pipeline:
     """The retriever that ``config`` describes, ready to search ``corpus``.
 
-    Vectors are taken from the folder ``cache``, or made and kept there. ``embedder`` stands in where the configuration
+    Vectors are taken from the folder ``cache``, or made and kept there. ``embedder`` is used if the configuration
     names no model; default: the bundled one. Raises MissingExtra and BadSettings where a model can't be loaded.
     """
     dense = None

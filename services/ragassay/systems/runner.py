@@ -87,7 +87,7 @@ class LiveSystem:
     """Asks a system once for each query of a run: what has answered is in the journal, so a resumed run does not ask again.
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
-    failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
+    failed are in it. A query that fails is a response with an error. ``run`` keeps the calls of two runs apart; if
     these go on at the same time, ``client`` and ``load`` are those of both.
     """
 
@@ -234,7 +234,7 @@ class LiveSystem:
 
 
 class LoadStats:
-    """How a called system was asked, over its rows, each added once: what a report says of it beside the latencies."""
+    """How a live system was asked, over its rows, each added once: what a report has in addition to the latencies."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(("finished", "warm_up", "waited", "attempts", "retried"), 0)
