@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Iterable
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import PlainTextResponse
-from fastapi.security.utils import get_authorization_scheme_param
+from fastapi.security import HTTPAuthorizationCredentials
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from ragassay.api.problems import Refused
-from ragassay.api.security import Operator, unauthorized
+from ragassay.api.security import Operator, bearer, is_secret, unauthorized
 from ragassay.core.settings import Settings
 from ragassay.service.counters import COUNTERS, PROVIDER_SECONDS, buckets, read
 from ragassay.service.health import health
@@ -149,11 +149,11 @@ def _gauge(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(_PREFIX + name, about, value=value)
 
 
-async def _metrics_key(request: Request) -> None:
+async def _metrics_key(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+) -> None:
     settings: Settings = request.app.state.settings
-    scheme, given = get_authorization_scheme_param(request.headers.get("authorization"))
-    known = settings.metrics_key or ""
-    if scheme.lower() != "bearer" or not secrets.compare_digest(given.encode(), known.encode()):
+    if not is_secret(given.credentials if given else None, settings.metrics_key or ""):
         raise unauthorized(of=", with the value of RAGASSAY_METRICS_KEY")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
 MAX_ADDRESSES = 10_000
-_bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
+bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
 
 class Guard:
@@ -47,7 +47,7 @@ class Guard:
         """Who asks with a key's text; raises Refused, RateLimited, Unavailable."""
         operator = Requester(project or DEFAULT_PROJECT)
         barred_s = self._wrong.barred_s(address)
-        if self.bootstrap is not None and not barred_s and _same(text, self.bootstrap):
+        if self.bootstrap is not None and not barred_s and is_secret(text, self.bootstrap):
             return operator
         if not self._locked and (time.monotonic() < self._open_until or await to_thread.run_sync(self._is_open)):
             return operator
@@ -101,7 +101,8 @@ class WrongKeys:
             self._due.popitem(last=False)
 
 
-def _same(text: str | None, secret: str) -> bool:
+def is_secret(text: str | None, secret: str) -> bool:
+    """Is the text this secret? In constant time."""
     return text is not None and secrets.compare_digest(text.encode(), secret.encode())
 
 
@@ -130,7 +131,7 @@ def address_of(request: Request) -> str:
 async def authorized(
     request: Request,
     needed: SecurityScopes,
-    given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     project: Annotated[
         str | None,
         Header(
