@@ -215,7 +215,7 @@ def compare(service: Service, spans: Path, api_base: str) -> None:
     settings = Settings(state_url=service.redis_url)
     store = LiveTraffic(wiring.jobs_for(settings), settings).store
     by_hour = store.figures("bench", store.hours("bench"))
-    rows = WindowRows.joined(WindowRows.of(hour, by_job) for hour, by_job in by_hour.items())
+    rows = WindowRows(by_hour)
     scores = zip(*(rows.column(name).tolist() for name in METRICS), strict=True)
     live = dict(zip(rows.traces, scores, strict=True))
     wanted = spans.with_name("sampled.jsonl")

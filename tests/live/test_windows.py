@@ -14,6 +14,7 @@ from ragassay.live import store as live_store
 from ragassay.live.models import Counts, LiveRule, StoredStream, before, hours_in
 from ragassay.live.store import ChosenRow
 from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due
+from ragassay.metrics.composite import criterion_metric
 from ragassay.stats.intervals import wilson_interval
 from ragassay.stats.ratio import Stratum, sums_interval
 
@@ -29,8 +30,9 @@ def rows_of(scores, *, cause="sampled", metric="faithfulness", first=0, **fields
     return chosen, results
 
 
-def window_of(*parts):
-    return WindowRows.of("2026-11-26T17", {f"job{n}": figures_of(*part) for n, part in enumerate(parts)})
+def window_of(*parts, own=None):
+    by_job = {f"job{n}": figures_of(*part) for n, part in enumerate(parts)}
+    return WindowRows({"2026-11-26T17": by_job}, own or {})
 
 
 def test_window_means_are_of_sampled_rows_alone():
@@ -80,6 +82,14 @@ def test_drift_names_the_metric_that_is_worse_and_needs_rows_on_both_sides():
     assert same.outcome == "no difference shown"
     few = window_of(rows_of([0.0] * 29))
     assert drift(reference, few, names=("before", "now"), stream="shop", alpha=0.001) == []
+
+
+def test_drift_looks_at_criteria_of_the_stream():
+    own = {"polite": criterion_metric("polite")}
+    reference, worse = (window_of(rows_of([score] * 40, metric="polite"), own=own) for score in (1.0, 0.25))
+    [difference] = drift(reference, worse, names=("before", "now"), stream="shop", alpha=0.001)
+    assert (difference.metric, difference.outcome) == ("polite", "worse")
+    assert worse.estimate("polite").interval.method == "constant values"  # of scores from 0 to 1
 
 
 def test_alpha_of_all_looks_together_is_no_more_than_alpha():
@@ -157,7 +167,7 @@ def test_sampled_rows_score_as_the_same_rows_of_a_file_do(live, queue, tmp_path,
     report = ragassay.evaluate(file, metrics=metrics, judge="local")
     by_id = {row["query_id"]: [row[name] for name in metrics] for row in report.rows}
     [hour] = live.store.hours("shop")
-    rows = WindowRows.of(hour, live.store.figures("shop", [hour])[hour])
+    rows = WindowRows(live.store.figures("shop", [hour]))
     scores = zip(*(rows.column(name).tolist() for name in metrics), strict=True)
     assert {trace: list(of) for trace, of in zip(rows.traces, scores, strict=True)} == by_id
     assert len(by_id) == 30

@@ -35,8 +35,9 @@ from ragassay.live.models import (
     hours_in,
     kind_of,
 )
-from ragassay.live.store import PROJECTS, Batch, ChosenRow, DueRequest, LiveStore
+from ragassay.live.store import PROJECTS, Batch, ChosenRow, DueRequest, Figures, LiveStore
 from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due
+from ragassay.metrics.composite import own_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState
 from ragassay.service.jobs import Jobs
@@ -266,15 +267,16 @@ class _Rows:
 
     def __init__(self, store: LiveStore, stream: str) -> None:
         self._store, self._stream, self.seen = store, stream, store.hours(stream)
-        self._by_hour: dict[str, WindowRows] = {}
+        self._by_hour: dict[str, dict[str, Figures]] = {}
+        spec = store.stream(stream).spec
+        self._own = own_metrics(spec) if spec else {}
 
     def of(self, windows: Sequence[str]) -> WindowRows:
         """The rows of these windows."""
         hours = [hour for window in windows for hour in hours_in(window) if hour in self.seen]
         unread = [hour for hour in hours if hour not in self._by_hour]
-        for hour, by_job in self._store.figures(self._stream, unread).items():
-            self._by_hour[hour] = WindowRows.of(hour, by_job)
-        return WindowRows.joined(self._by_hour[hour] for hour in hours)
+        self._by_hour |= self._store.figures(self._stream, unread)
+        return WindowRows({hour: self._by_hour[hour] for hour in hours}, self._own)
 
     def drift(self, window: str, alpha: float) -> tuple[list[str], list[Difference]]:
         """The windows before one in which requests came, and its differences from all of these together."""

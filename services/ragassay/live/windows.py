@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ragassay.analysis.difference import Contrast, Difference, bounds_of, known_metric, outcome_of
+from ragassay.analysis.difference import Contrast, Difference, known_metric, outcome_of
 from ragassay.core.models import Result
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.aggregate import distribution, ratio_sums, share_of
 from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
 from ragassay.live.store import ChosenRow, Figures
 from ragassay.metrics.failures import failure
+from ragassay.metrics.metric import Metric
 from ragassay.stats.intervals import Floats, score_interval
 from ragassay.stats.ratio import Stratum, cost_per_accurate
 from ragassay.stats.tests import correct, never_zero, p_of_t
@@ -57,22 +59,19 @@ class Part(NamedTuple):
 
 
 class WindowRows:
-    """The rows of some hours. Means and intervals are of the ``sampled`` ones: those chosen by the rate."""
+    """The rows of some hours. Means and intervals are of the ``sampled`` ones: those chosen by the rate.
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self.parts = tuple(parts)
+    ``own``: metrics that the stream's evaluation defines itself (``own_metrics``).
+    """
+
+    def __init__(
+        self, by_hour: Mapping[str, Mapping[str, Figures]], own: Mapping[str, Metric] = MappingProxyType({})
+    ) -> None:
+        """``by_hour``: for each job the figures of its rows, as ``figures_of`` gave them."""
+        self.parts = [Part(hour, job, of) for hour, jobs in by_hour.items() for job, of in sorted(jobs.items())]
+        self.own = own
         self.traces = self._joined("traces")
         self.sampled = np.array(self._joined("sampled"), bool)
-
-    @classmethod
-    def of(cls, hour: str, by_job: Mapping[str, Figures]) -> WindowRows:
-        """The rows of an hour, as ``figures_of`` wrote them for each job."""
-        return cls(Part(hour, job, figures) for job, figures in sorted(by_job.items()))
-
-    @classmethod
-    def joined(cls, several: Iterable[WindowRows]) -> WindowRows:
-        """The rows of all of these."""
-        return cls(part for one in several for part in one.parts)
 
     def _joined(self, name: str) -> list[Any]:
         return [value for part in self.parts for value in part.figures[name]]
@@ -100,7 +99,7 @@ class WindowRows:
 
     def estimate(self, name: str) -> Estimate:
         """The mean of a metric, its interval, and why rows have none."""
-        values, metric = self.known(name), known_metric(name, {})
+        values, metric = self.known(name), known_metric(name, self.own)
         reasons = zip(self._of_metric("reasons", name), self.sampled, strict=True)
         chosen = [reason for reason, sampled in reasons if sampled]
         missing = Counter(str(reason[1]) for reason in chosen if reason)
@@ -110,7 +109,10 @@ class WindowRows:
             missing=dict(sorted(missing.items())),
             failed=sum(bool(reason) and reason[0] == "failed" for reason in chosen),
             interval=score_interval(
-                values, level=LEVEL, bounds=bounds_of(name, {}), binary=metric is not None and metric.binary
+                values,
+                level=LEVEL,
+                bounds=metric.bounds if metric else None,
+                binary=metric is not None and metric.binary,
             ),
             sd=float(values.std(ddof=1)) if len(values) > 1 else None,
             reason=None if len(values) else "no row was scored",
@@ -118,7 +120,7 @@ class WindowRows:
 
     def worst(self, metric: str, limit: int) -> list[WorstRow]:
         """The rows with the worst scores, whatever they were chosen for; of equal ones the newest first."""
-        known, scores = known_metric(metric, {}), self._of_metric("metrics", metric)
+        known, scores = known_metric(metric, self.own), self._of_metric("metrics", metric)
         sign = -1.0 if known is not None and known.better == "lower" else 1.0
         scored = [row for row, score in enumerate(scores) if score is not None]
         sources = [(part.hour, part.job) for part in self.parts for _ in part.figures["traces"]]
@@ -162,10 +164,10 @@ def drift(
     """Each metric of two windows that has enough rows in both, the later against the earlier one, corrected by Holm over
     the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
     """
-    contrast = Contrast(*names, stream, alpha)
+    contrast = Contrast(*names, stream, alpha, own=now.own)
     differences = []
     for name in now.metrics:
-        metric = known_metric(name, {})
+        metric = known_metric(name, now.own)
         a, b = before.known(name), now.known(name)
         if metric is not None and min(len(a), len(b)) >= MIN_ROWS:
             difference = contrast.unpaired(name, a, b, better=metric.better)
