@@ -100,6 +100,19 @@ def test_span_files_a_time_that_is_none_is_absent(tmp_path, time):
     (tmp_path / "a.jsonl").write_text(json.dumps(document))
     [request] = SpanFiles(tmp_path / "a.jsonl", []).complete()
     assert request.hour == "1970-01-01T00"
+    span["startTimeUnixNano"] = "1700000000000000000"  # one of its spans knows it
+    (tmp_path / "a.jsonl").write_text(json.dumps(document))
+    [request] = SpanFiles(tmp_path / "a.jsonl", []).complete()
+    assert request.hour == "2023-11-14T22"
+
+
+def test_span_files_a_file_that_was_rotated_is_read_from_its_beginning(tmp_path):
+    file, lines = tmp_path / "a.jsonl", otlp_lines(REQUESTS).splitlines(keepends=True)
+    file.write_text("".join(lines[:3]))
+    files = SpanFiles(file, [])
+    files.complete(silent_rounds=0)
+    file.write_text(lines[3])
+    assert [one.trace for one in files.complete(silent_rounds=0)] == [trace_id(3)]
 
 
 def _message(line):

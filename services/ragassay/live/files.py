@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ class OpenRequest:
 
     @property
     def hour(self) -> str:
-        """The window that it is in, by when it began."""
-        return hour_of(min(span.began_ms for span in self.spans))
+        """The window that it is in, by when it began; spans without a start do not say it."""
+        return hour_of(min((span.began_ms for span in self.spans if span.began_ms), default=0.0))
 
     def decide(self, rule: LiveRule) -> Decision:
         """What becomes of it."""
@@ -100,6 +101,8 @@ class SpanFiles:
         """The spans that were added to a file since it was read last: whole lines, or whole requests."""
         offset = self._offsets.get(path, 0)
         with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < offset:  # another file has the name now, as after a rotation
+                offset = 0
             file.seek(offset)
             content = file.read()
         is_protobuf = path.suffix in PROTOBUF
