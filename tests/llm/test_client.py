@@ -37,6 +37,24 @@ def test_a_call_is_one_request_at_temperature_0_with_a_seed_and_a_strict_schema(
     assert seen.auth == "Bearer no-key-needed"
 
 
+@pytest.mark.parametrize("callbacks", [[], [print]])
+def test_litellm_logs_a_call_only_for_callbacks_of_the_user(monkeypatch, callbacks):
+    import litellm
+    from litellm._internal_context import is_internal_call
+
+    unlogged, answered = [], litellm.acompletion
+
+    async def completed(**asked):
+        unlogged.append(is_internal_call.get())
+        return await answered(**asked)
+
+    monkeypatch.setattr(litellm, "acompletion", completed)
+    monkeypatch.setattr(litellm, "success_callback", callbacks)
+    with Provider(then=HELLO) as provider:
+        reply_of(llm(provider))
+    assert (unlogged, is_internal_call.get()) == ([not callbacks], False)
+
+
 def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
     with Provider(then=play.raw(usage=None)) as provider:  # a name that is no provider's belongs to the own server
         model = llm(provider, "meta-llama/Llama-3-8B")

@@ -36,7 +36,15 @@ from ragassay.llm.errors import Failure, diagnose, without_keys
 from ragassay.llm.rate_limit import LONGEST_WAIT_S, Provider, RateLimit, backoff
 from ragassay.llm.replies import alternatives as hesitations
 from ragassay.llm.replies import billed, text_of, tokens_of, without_surrogates
-from ragassay.llm.resolve import Prices, ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
+from ragassay.llm.resolve import (
+    Prices,
+    ResolvedModel,
+    close_with_loop,
+    litellm,
+    provider_errors,
+    resolve_model,
+    unlogged,
+)
 
 logger = logging.getLogger("ragassay.llm")
 T = TypeVar("T")
@@ -262,16 +270,17 @@ class LLM:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
-                response = await litellm().acompletion(
-                    **form,
-                    **sent,
-                    model=resolved.name,
-                    api_base=self._api_base,
-                    api_key=resolved.key,
-                    timeout=self._timeout_s,
-                    max_retries=0,
-                    **({"extra_headers": dict(traced)} if traced else {}),
-                )
+                with unlogged():
+                    response = await litellm().acompletion(
+                        **form,
+                        **sent,
+                        model=resolved.name,
+                        api_base=self._api_base,
+                        api_key=resolved.key,
+                        timeout=self._timeout_s,
+                        max_retries=0,
+                        **({"extra_headers": dict(traced)} if traced else {}),
+                    )
         except provider_errors() as e:
             names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if asked.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key

@@ -9,8 +9,8 @@ import asyncio
 import gc
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -92,6 +92,22 @@ def provider_errors() -> tuple[type[Exception], ...]:
     from openai import OpenAIError
 
     return (OpenAIError, ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep LiteLLM from making a log record of each call, which takes a millisecond, where no callback of the user's reads it."""
+    library = litellm()
+    try:
+        is_internal_call = import_module("litellm._internal_context").is_internal_call
+    except (ImportError, AttributeError):  # another version may have moved it
+        yield
+        return
+    token = is_internal_call.set(not (library.callbacks or library.success_callback or library.failure_callback))
+    try:
+        yield
+    finally:
+        is_internal_call.reset(token)
 
 
 async def close_with_loop() -> None:
