@@ -1,5 +1,6 @@
 """A language model as the judge: one call about all units of a sample, what it leaves out, and what goes wrong."""
 
+import asyncio
 import json
 import re
 
@@ -9,12 +10,13 @@ import provider as play
 from fakes import FakeLLM
 from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
-from ragassay.core.errors import BadSettings, BudgetReached, ProviderDown, RateLimited
+from ragassay.core.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited
 from ragassay.core.models import Usage
 from ragassay.core.prompts import load
 from ragassay.core.protocols import Reply
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import CriteriaForm, schema_of
+from ragassay.judges.verdict import number_units
 from ragassay.llm import LLM, client
 from ragassay.llm.capabilities import without_bounds
 from ragassay.llm.journal import CallScope, MemoryJournal
@@ -35,6 +37,25 @@ def test_one_call_answers_every_unit_exactly_once():
     assert None not in supports(rating).values()
     assert rating.verdict.judge == "llm:gpt-4o-mini"
     assert (rating.usage.calls, rating.usage.cost_usd > 0, rating.waste) == (1, True, Usage())
+
+
+def test_the_first_request_leaves_before_the_last_prompt_is_made(monkeypatch):
+    events = []
+
+    class Slow(FakeLLM):
+        async def complete(self, *_, **__):
+            for _ in range(3):  # what a request takes before it leaves
+                await asyncio.sleep(0)
+            events.append("sent")
+            raise BadInput("no")
+
+    def number(*asked):
+        events.append("made")
+        return number_units(*asked)
+
+    monkeypatch.setattr("ragassay.judges.llm.number_units", number)
+    judge(Slow([]), [sample(f"q{n}") for n in range(20)])
+    assert (events.index("sent") < 10, len(events)) == (True, 40)
 
 
 def test_instructions_and_schema_are_the_same_for_every_sample_and_sample_text_is_never_among_them():

@@ -7,12 +7,13 @@ paid again when the run is resumed.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ragassay.core.aio import together
+from ragassay.core.aio import Slots, together
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable
 from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.models import FactVerdict, Rating, Sample, Verdict
@@ -40,7 +41,7 @@ class ModelJudge(ABC):
     """Judges with the model behind ``llm``, in what way ``_ask`` says. ``criteria``, by their names, are in the user's words."""
 
     def __init__(self, llm: LLM, criteria: Mapping[str, str]) -> None:
-        self._llm, self._criteria = llm, dict(criteria)
+        self._llm, self._criteria, self._turns = llm, dict(criteria), Slots(1)
 
     @property
     def name(self) -> str:
@@ -65,6 +66,8 @@ class ModelJudge(ABC):
         return await together([self._rating(sample, SampleCalls(journal)) for sample in samples])
 
     async def _rating(self, sample: Sample, calls: SampleCalls) -> Rating:
+        async with self._turns.slot():
+            await asyncio.sleep(0)  # the first requests leave before the last prompts are made
         units = number_units(sample, self._criteria)
         if sample.response is None:
             return Rating(reason="the system gave no response")
