@@ -260,9 +260,8 @@ def _stem(word: str) -> str:
 
 def content(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning; of all words where a text has stop words only."""
-    all_words = words(text)
-    carrying = (w for w in all_words if w not in STOP_WORDS and w not in _GERMAN_STOP_WORDS)
-    return frozenset(map(stem, carrying)) or frozenset(map(stem, all_words))
+    all_words = set(words(text))
+    return frozenset(map(stem, all_words - STOP_WORDS - _GERMAN_STOP_WORDS)) or frozenset(map(stem, all_words))
 
 
 def numbers(text: str) -> frozenset[str]:

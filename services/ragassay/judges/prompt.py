@@ -38,25 +38,26 @@ LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, 
 _FEW_WORDS = 3
 _JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
 _LABELLED = r"(?:correct|true|accurate|covered|(?:fully )?supported|grounded|relevant)"
-_TO_THE_JUDGE = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:all|any|your|previous|prior|earlier|above|these)\b"
+_TO_THE_JUDGE = re.compile(  # for lower case, with one \b for all that begins with a word: every sentence is searched
+    r"\b(?:(?:ignore|disregard|forget|override)\b.{0,30}\b(?:all|any|your|previous|prior|earlier|above|these)\b"
     r".{0,30}\b(?:instructions?|rules|prompts?|guidelines)\b"
-    rf"|\byou are (?:now )?(?:an? |the )?(?:\w+ )?{_JUDGE}\b"
-    rf"|\b(?:dear|attention|(?:notes?|messages?|instructions?) (?:to|for))[ ,:]+(?:the |all |any )?(?:\w+ )?{_JUDGE}\b"
-    rf"|\bas (?:an?|the) (?:\w+ )?{_JUDGE},? (?:you|please)\b"
-    r"|\b(?:rate|score|grade|mark|judge) (?:it|this|the|my|every|each|all|everything)\b"
+    rf"|you are (?:now )?(?:an? |the )?(?:\w+ )?{_JUDGE}\b"
+    rf"|(?:dear|attention|(?:notes?|messages?|instructions?) (?:to|for))[ ,:]+(?:the |all |any )?(?:\w+ )?{_JUDGE}\b"
+    rf"|as (?:an?|the) (?:\w+ )?{_JUDGE},? (?:you|please)\b"
+    r"|(?:rate|score|grade|mark|judge) (?:it|this|the|my|every|each|all|everything)\b"
     rf".{{0,40}}\b(?:full|highest|maximum|{_LABELLED})\b"
-    r"|\b(?:give|award|assign) (?:it|this|the|my|every|each|all)\b.{0,30}"
+    r"|(?:give|award|assign) (?:it|this|the|my|every|each|all)\b.{0,30}"
     r"\b(?:(?:full|highest|maximum|top|perfect) (?:score|marks?|grade|rating|points)|10/10|5/5)"
-    rf"|\b(?:all|every|each) (?:of the )?(?:sentences?|statements?|claims?|facts?|units?) (?:must|should|has to|have to) be"
+    rf"|(?:all|every|each) (?:of the )?(?:sentences?|statements?|claims?|facts?|units?) (?:must|should|has to|have to) be"
     rf" (?:\w+ )?(?:as )?{_LABELLED}\b"
-    rf"|\b(?:answer|reply|respond|output)\b.{{0,20}}\b(?:only|just)\b.{{0,20}}\b{_LABELLED}\b"
-    r"|\bsystem (?:prompt|override)\b|^\W*thought process\W*:|^\W*let'?s solve this (?:problem )?step by step"
-    r"|<\|\w+\|>|\[/?INST\]|<</?SYS>>"
-    r"|\b(?:support|covered|refusal|relevance|truth)\\?[\"']\s*:\s*\\?[\"']?"  # a piece of a verdict
-    r"(?:supported|partly|not_found|contradicted|agrees|conflicts|absent|yes|no|true|false|full|mostly|barely|none)\b",
-    re.IGNORECASE,
+    rf"|(?:answer|reply|respond|output)\b.{{0,20}}\b(?:only|just)\b.{{0,20}}\b{_LABELLED}\b"
+    r"|system (?:prompt|override)\b"
+    r"|(?:support|covered|refusal|relevance|truth)\\?[\"']\s*:\s*\\?[\"']?"  # a piece of a verdict
+    r"(?:supported|partly|not_found|contradicted|agrees|conflicts|absent|yes|no|true|false|full|mostly|barely|none)\b)"
+    r"|^\W*(?:thought process\W*:|let'?s solve this (?:problem )?step by step)"
+    r"|<\|\w+\|>|\[/?inst\]|<</?sys>>"
 )
+_DOTTED_I = {0x130: "i", 0x131: "i"}  # the two letters that lower case does not make an i of
 _OUR_LABEL = re.compile(  # "K8s" is none
     rf"[\[【〔⟦]{_GAP}(?:[ACGO]{_GAP}\d|[HK]{_GAP}\d+{_GAP}[\]】〕⟧])", re.IGNORECASE
 )
@@ -151,10 +152,10 @@ def suspicious(verdict: Verdict, sample: Sample, units: Units) -> tuple[str, ...
 
 
 def _steers(text: str) -> bool:
-    normal = unicodedata.normalize("NFKC", _visible(text))
-    if _TO_THE_JUDGE.search(normal):
-        return True
-    return any((_HIDING.search(text), _OUR_LABEL.search(normal), _DELIMITER.search(normal)))
+    if _PLAIN.fullmatch(text):  # nothing hidden, no label, no delimiter
+        return _TO_THE_JUDGE.search(" ".join(text.lower().split())) is not None
+    normal = unicodedata.normalize("NFKC", _visible(text)).translate(_DOTTED_I).lower()
+    return any(one.search(normal) for one in (_TO_THE_JUDGE, _OUR_LABEL, _DELIMITER)) or bool(_HIDING.search(text))
 
 
 def read_prompt(path: Path, where: str | None = None) -> JudgePrompt:

@@ -169,7 +169,8 @@ def find_object(text: str, sample: str, keys: frozenset[str] = _KEYS) -> dict[st
     if len(candidates) != 1:
         return None
     value, raw = candidates[0]
-    return None if _without_spaces(raw) in _without_spaces(sample) else value
+    is_copied = "{" in sample and _without_spaces(raw) in _without_spaces(sample)
+    return None if is_copied else value
 
 
 def parse_reply(reply: Mapping[str, Any], units: Units) -> Verdict:
