@@ -1,9 +1,11 @@
 """One chunk through respond, judge, score and account."""
 
 import asyncio
+import threading
 
 import pytest
 
+from fakes import FakeEmbedder
 from offline_runs import FakeRuntime, ScriptedJudge, results_of, sample
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Response, Score, Usage
@@ -35,6 +37,25 @@ def test_a_failed_judge_is_a_reason_not_a_zero():
     assert result.scores["faithfulness"] == Score.absent("the provider was away", "failed")
     assert result.scores["mrr"].value == 1.0
     assert result.waste.calls == 2
+
+
+def test_texts_are_embedded_while_the_judge_is_asked(monkeypatch):
+    asked, embedding, embed = threading.Event(), threading.Event(), FakeEmbedder.embed
+
+    class Waiting(ScriptedJudge):
+        async def judge(self, samples, journal):
+            asked.set()
+            assert await asyncio.to_thread(embedding.wait, 10)
+            return await super().judge(samples, journal)
+
+    def embed_once_asked(self, texts):
+        embedding.set()
+        assert asked.wait(10)
+        return embed(self, texts)
+
+    monkeypatch.setattr(FakeEmbedder, "embed", embed_once_asked)
+    [result] = run([sample()], "faithfulness", "semantic_similarity", "accurate", judge=Waiting())
+    assert None not in [score.value for score in result.scores.values()]
 
 
 def test_a_query_without_a_response_scores_zero_in_retrieval_and_nothing_in_answers():

@@ -5,6 +5,7 @@ Knows nothing of queues or HTTP; the command line, Python and the workers call t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,16 +119,8 @@ async def evaluate(
     spec = config.spec
     samples = samples if spec.graded else [_ungraded(sample, spec.relevant_from) for sample in samples]
     answered = [_with_cost(sample, config.prices) for sample in samples]
-    ratings: list[list[Rating]] = [[] for _ in answered]
-    if judged := to_judge(answered, config):
-        rated = await config.panel.rate(list(judged.values()), CallScope(journal, system))
-        for n, of_row in zip(judged, rated, strict=True):
-            ratings[n] = of_row
-    combined = [combine(of) if of else None for of in ratings]
-    began = time.perf_counter()
     chunk = Chunk(
         answered,
-        combined,
         embedder=config.embedder,
         no_embedder=config.no_embedder,
         bertscore_model=spec.bertscore_model,
@@ -135,10 +128,17 @@ async def evaluate(
         relevant_from=config.min_grade,
         rule=config.rule.decide,
     )
-    for metric in config.order:
-        chunk.scores[metric.name] = await _scores(metric, chunk, config)
+    embedding = asyncio.create_task(_score([metric for metric in config.order if metric.embeds], chunk, config))
+    try:
+        ratings = await _rate(answered, config, CallScope(journal, system))
+    finally:
+        embedding_s = await embedding
+    began = time.perf_counter()
+    combined = [combine(of) if of else None for of in ratings]
+    chunk = replace(chunk, ratings=combined)
+    await _score([metric for metric in config.order if not metric.embeds], chunk, config)
     ratings = await _with_scores(ratings, chunk, config)
-    share_ms = (time.perf_counter() - began) * 1000 / max(len(samples), 1)
+    share_ms = (embedding_s + time.perf_counter() - began) * 1000 / max(len(samples), 1)
     results = [
         _result(
             one,
@@ -210,6 +210,24 @@ async def _with_scores(ratings: Sequence[list[Rating]], chunk: Chunk, config: Sc
             known = {name: value for name, value in values.items() if value is not None}
             scored[row][n] = scored[row][n].model_copy(update={"scores": known})
     return scored
+
+
+async def _rate(samples: Sequence[Sample], config: ScoringConfig, journal: Journal) -> list[list[Rating]]:
+    """The ratings of each sample; none for those that no judge has to see."""
+    ratings: list[list[Rating]] = [[] for _ in samples]
+    if judged := to_judge(samples, config):
+        rated = await config.panel.rate(list(judged.values()), journal)
+        for n, of_row in zip(judged, rated, strict=True):
+            ratings[n] = of_row
+    return ratings
+
+
+async def _score(metrics: Sequence[Metric], chunk: Chunk, config: ScoringConfig) -> float:
+    """Score the chunk by these metrics; the seconds that it took."""
+    began = time.perf_counter()
+    for metric in metrics:
+        chunk.scores[metric.name] = await _scores(metric, chunk, config)
+    return time.perf_counter() - began
 
 
 async def _scores(metric: Metric, chunk: Chunk, config: ScoringConfig) -> list[Score]:

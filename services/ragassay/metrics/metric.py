@@ -143,6 +143,11 @@ class Metric:
         return str(getattr(self.function, "__module__", "")).startswith("ragassay.")
 
     @property
+    def embeds(self) -> bool:
+        """Is it ours, and runs an embedding model? It is called in a thread, while the judge is asked."""
+        return self.is_ours and "embeddings" in self.needs
+
+    @property
     def uses_judge(self) -> bool:
         """Does it follow from a judge's verdict?"""
         return self.input_type == "Verdict" or self.family == "accurate" or any(part.uses_judge for part in self.parts)

@@ -70,7 +70,10 @@ class _Call:
         """The scores of a whole chunk, of which the metric returns as many; details are those of its ranked lists."""
         metric, n = self._metric, len(chunk.samples)
         seen: Any = chunk.ranked if metric.input_type == "Ranked" else chunk
-        returned = await self._waiting(seen) if metric.is_async else self._now(seen)
+        if metric.is_async:
+            returned = await self._waiting(seen)
+        else:
+            returned = await asyncio.to_thread(self._now, seen) if metric.embeds else self._now(seen)
         if isinstance(returned, Score):
             return [returned] * n
         values = returned.tolist() if hasattr(returned, "tolist") else returned
