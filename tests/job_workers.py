@@ -11,6 +11,7 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
+from ragassay.service.queue import CHUNKS
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer
 
@@ -32,7 +33,7 @@ class RecordingQueue:
         return True
 
     def waiting(self, queue):
-        return 0
+        return len(self.sent) if queue == CHUNKS else 0  # all messages for reports are remembered
 
 
 @pytest.fixture(scope="module")

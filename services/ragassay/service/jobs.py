@@ -388,12 +388,11 @@ class Jobs:
     # --- for the scheduler ------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and send messages again that were lost: none was
-        if as many wait as all jobs can use. Several processes may do so at once.
+        """Take back what dead workers held, give up chunks that kill them, and send the messages that are missing: some were
+        lost, or workers were started. None is if as many wait as all jobs can use. Several processes may do so at once.
         """
-        active = self.store.active()
-        enough = self._slots() * len(active)
-        lost = {queue: self._queue.waiting(queue) < enough for queue in (CHUNKS, REPORTS)}
+        active, slots = self.store.active(), self._slots()
+        waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
         for job in active:
             try:
                 state = self.store.state(job)
@@ -411,19 +410,19 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            if lost[REPORTS if state.status == "finalizing" else CHUNKS]:
+            messages = waiting[REPORTS if state.status == "finalizing" else CHUNKS]
+            if messages < slots * len(active):
                 (work,) = self.store.workloads([job])
-                if work.is_stalled(self.store.lease_ms):
-                    self.wake(job)
+                if (not messages and work.is_short(slots)) or work.is_stalled(self.store.lease_ms):
+                    self._send(job, slots - work.leased)
         self.store.trim()
 
     def wake(self, job: str) -> None:
-        """Send as many messages as processes can use, and one that waits: a message waits behind those of other jobs."""
+        """Send as many messages as processes can use. None waits beyond: the next job would wait for its chunk, too."""
         self._send(job, self._slots())
 
     def _slots(self) -> int:
-        processes = self.store.processes()
-        return min(SLOTS, processes + 1) if processes else SLOTS
+        return min(SLOTS, self.store.processes()) or 1
 
     def _send(self, job: str, most: int) -> None:
         """Send a message for each chunk that waits, or that for the report. The scheduler sends again what can't be sent."""

@@ -36,6 +36,7 @@ from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results
 
 MOST_DEATHS = 5
 NO_LIMIT = 10**9
+BETWEEN_CHUNKS_MS = 200
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
 PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
@@ -67,9 +68,18 @@ class Workload(NamedTuple):
         has_work = self.status in ("queued", "running") and self.probe_ms <= self.now_ms
         return self.waiting if has_work else 0
 
+    @property
+    def silent_ms(self) -> int:
+        """The time since a chunk was claimed or a message sent."""
+        return self.now_ms - max(self.sent_ms, self.claimed_ms)
+
+    def is_short(self, processes: int) -> bool:
+        """Could more workers, up to so many processes, claim chunks? Not while one is between two chunks."""
+        return bool(self.claimable) and self.leased < processes and self.silent_ms >= BETWEEN_CHUNKS_MS
+
     def is_stalled(self, lease_ms: int) -> bool:
         """Does work wait that no worker has, without a claim or a message for as long as a lease? A probe has no message."""
-        silent = self.now_ms - max(self.sent_ms, self.claimed_ms) >= lease_ms
+        silent = self.silent_ms >= lease_ms
         if self.status == "finalizing":
             return silent and not self.leased
         return bool(self.claimable and not self.leased and (silent or (self.probe_ms and not self.sent_ms)))
