@@ -34,7 +34,7 @@ def stub(monkeypatch):
         return np.array([[model.value * len(text), 0.0] for text in texts], dtype=np.float32)
 
     model = SimpleNamespace(asked=[], value=1.0, encode=encode)
-    monkeypatch.setattr(LocalEmbedder, "_load", lambda self: model)
+    monkeypatch.setattr(LocalEmbedder, "loaded", lambda self: model)
     return model
 
 
