@@ -52,8 +52,8 @@ def coverage(labels: Floats, scores: Floats, n: int, draws: int) -> tuple[float,
         low, high = found.interval.low or 0.0, found.interval.high or 1.0
         held += low <= share <= high
         naive += abs(float(f.mean()) - share) <= 1.96 * float(f.std(ddof=1)) / rows**0.5
-        if found.alone and found.alone.low is not None and found.alone.high is not None:
-            widths.append((high - low) / (found.alone.high - found.alone.low))
+        if found.labels_only_interval and (width := found.labels_only_interval.width):
+            widths.append((high - low) / width)
     return held / draws, naive / draws, float(np.mean(widths))
 
 

@@ -23,7 +23,7 @@ def test_mean_and_weight_are_those_of_the_published_formulas():
     weight = np.cov(y, f)[0, 1] / ((1 + n / m) * everything.var(ddof=1))
     mean = weight * g.mean() + (y - weight * f).mean()
     found = corrected_mean(y, f, g, bounds=BOUNDS)
-    assert found.weight == pytest.approx(weight)
+    assert found.lambda_ == pytest.approx(weight)
     assert found.mean == pytest.approx(mean)
     assert found.judged == pytest.approx(everything.mean())
     spread = (y - weight * f).var(ddof=1) / n + weight**2 * g.var(ddof=1) / m
@@ -36,7 +36,7 @@ def test_a_judge_whose_scores_vary_too_little_has_a_weight_of_1():
     truth = (np.arange(ROWS) % 3 > 0).astype(float)
     judged = 0.5 + 0.5 * (truth - 0.5)  # the weight of least variance is near 2
     found = corrected_mean(truth[:100], judged[:100], judged[100:], bounds=BOUNDS)
-    assert found.weight == 1.0
+    assert found.lambda_ == 1.0
     assert found.mean == pytest.approx(judged[100:].mean() + (truth - judged)[:100].mean())
 
 
@@ -45,7 +45,7 @@ def test_where_all_rows_are_labelled_or_all_labels_are_one_the_judge_has_no_part
     y, f, g = drawn(rng, 100)
     assert corrected_mean(y, f, [], bounds=BOUNDS).mean == y.mean()
     same = corrected_mean(np.ones(30), f[:30], g, bounds=BOUNDS)
-    assert (same.mean, same.weight, same.interval.method) == (1.0, 0.0, "constant values")
+    assert (same.mean, same.lambda_, same.interval.method) == (1.0, 0.0, "constant values")
     assert same.interval.low < 0.91  # 0.05 ** (1 / 30)
 
 
@@ -60,7 +60,7 @@ def test_an_interval_is_never_wider_than_that_of_the_labels_alone(n):
     rng = np.random.default_rng(n)
     for too_kind, too_strict in ((0.4, 0.05), (0.1, 0.1), (0.05, 0.3), (0.5, 0.5)):
         found = corrected_mean(*drawn(rng, n, too_kind=too_kind, too_strict=too_strict), bounds=BOUNDS)
-        assert found.interval.width <= found.alone.width
+        assert found.interval.width <= found.labels_only_interval.width
 
 
 def test_p_of_no_difference_is_where_the_interval_begins_to_hold_it():

@@ -109,18 +109,18 @@ class Significance(FrozenModel):
 class CorrectedMean(FrozenModel):
     """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
 
-    ``judged`` is the judge's own mean, ``weight`` how far its scores count (0 to 1), ``alone`` the interval of the labels
-    by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no difference, where it
-    is one.
+    ``judged`` is the judge's own mean, ``lambda_`` how far its scores count (0 to 1), ``labels_only_interval`` that of
+    the labels by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no
+    difference, where it is one.
     """
 
     labels: int
     rows: int
     mean: float | None = None
     judged: float | None = None
-    weight: float | None = None
+    lambda_: float | None = None
     interval: Interval
-    alone: Interval | None = None
+    labels_only_interval: Interval | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
     reason: str | None = None
 

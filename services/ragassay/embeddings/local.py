@@ -34,7 +34,7 @@ class LocalEmbedder:
     """
 
     def __init__(self, model: str | None = None, *, threads: int | None = None) -> None:
-        self.other = None if model == BUNDLED else model
+        self.library_model = None if model == BUNDLED else model
         self._threads = threads
         self._lock = threading.Lock()
         self._model: MiniLM | LibraryModel | None = None
@@ -42,7 +42,9 @@ class LocalEmbedder:
     @cached_property
     def name(self) -> str:
         """Model and the start of its weights' SHA-256; for a name on the hub, the name alone."""
-        return library.named(self.other) if self.other else f"{BUNDLED} int8 (sha256:{MODEL_SHA256[:12]})"
+        if self.library_model is not None:
+            return library.named(self.library_model)
+        return f"{BUNDLED} int8 (sha256:{MODEL_SHA256[:12]})"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimensions); (0, 0) for no texts.
@@ -65,5 +67,5 @@ class LocalEmbedder:
         """The model itself, loaded at the first call."""
         with self._lock:
             if self._model is None:
-                self._model = MiniLM(self._threads) if self.other is None else LibraryModel(self.other)
+                self._model = MiniLM(self._threads) if self.library_model is None else LibraryModel(self.library_model)
             return self._model

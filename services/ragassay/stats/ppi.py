@@ -30,12 +30,12 @@ METHOD = "prediction-powered"
 def corrected_mean(
     labels: Values, scores: Values, others: Values, *, bounds: Bounds, level: float = 0.95, differences: bool = False
 ) -> CorrectedMean:
-    """The mean label that all rows would have: ``weight`` x mean of ``others`` + mean of (label - ``weight`` x score).
+    """The mean label that all rows would have: ``lambda_`` x mean of ``others`` + mean of (label - ``lambda_`` x score).
 
     ``labels`` and ``scores`` have shape (n,), the judge's score of each labelled row; ``others`` (m,), its scores of the
-    rows without a label. The labelled rows are taken for a random part of all. The weight is the one of least variance,
-    from 0 (the labels alone) to 1: however bad the judge, the mean is right. If the interval would be no narrower than
-    that of the labels alone, they are used alone.
+    rows without a label. The labelled rows are taken for a random part of all. ``lambda_`` is the weight of least
+    variance, from 0 (the labels alone) to 1: however bad the judge, the mean is right. If the interval would be no narrower
+    than that of the labels alone, they are used alone.
 
     The interval is Student's with n - 1 degrees of freedom, of a variance to which one further label adds its disagreement
     with the judge: the largest one seen, or the whole range of ``bounds`` if none was, since ten labels that all agree do
@@ -54,27 +54,27 @@ def corrected_mean(
         why = f"a correction needs {FEWEST_LABELS} {of_what}, there {'is 1' if n == 1 else f'are {n}'}"
         return CorrectedMean(labels=n, rows=n + m, interval=Interval.absent(why, level, METHOD), reason=why)
     span = span_of(bounds) if differences else bounds
-    alone = student(y, level, span) if differences else mean_interval(y, level=level, bounds=span)
-    interval, weight, mean, error = alone, 0.0, float(y.mean()), standard_error(y)
+    labels_only = student(y, level, span) if differences else mean_interval(y, level=level, bounds=span)
+    interval, lambda_, mean, error = labels_only, 0.0, float(y.mean()), standard_error(y)
     if is_constant(y):
         # at this p so many equal labels, with the rest of all rows at the far end, would leave 0 possible
         p = (1 + abs(mean) / span[1]) ** -n
     else:
-        tuned = _weight(y, f, g)
+        tuned = _lambda(y, f, g)
         better, its_error = _estimate(y, f, g, tuned, bounds)
         low, high = _ends(better, t_quantile(n - 1, level) * its_error, bounds, level, differences)
-        if m and high - low < (alone.width or 0.0):
+        if m and high - low < (labels_only.width or 0.0):
             interval = Interval(low=low, high=high, level=level, method=METHOD)
-            weight, mean, error = tuned, better, its_error
+            lambda_, mean, error = tuned, better, its_error
         p = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / error))
     return CorrectedMean(
         labels=n,
         rows=n + m,
         mean=mean,
         judged=float(np.concatenate([f, g]).mean()),
-        weight=weight,
+        lambda_=lambda_,
         interval=interval,
-        alone=alone,
+        labels_only_interval=labels_only,
         p=never_zero(p) if differences else None,
     )
 
@@ -98,7 +98,7 @@ def corrected_by_labels(
     )
 
 
-def _weight(y: Floats, f: Floats, g: Floats) -> float:
+def _lambda(y: Floats, f: Floats, g: Floats) -> float:
     """cov(label, score) / ((1 + n/m) var(score)), within 0 and 1; 0 without other rows."""
     spread = float(np.concatenate([f, g]).var(ddof=1))
     if spread == 0 or not len(g):
@@ -106,15 +106,15 @@ def _weight(y: Floats, f: Floats, g: Floats) -> float:
     return min(max(float(np.cov(y, f)[0, 1]) / ((1 + len(y) / len(g)) * spread), 0.0), 1.0)
 
 
-def _estimate(y: Floats, f: Floats, g: Floats, weight: float, bounds: Bounds) -> tuple[float, float]:
+def _estimate(y: Floats, f: Floats, g: Floats, lambda_: float, bounds: Bounds) -> tuple[float, float]:
     """Mean and standard error at this weight of the judge."""
-    if weight == 0:
+    if lambda_ == 0:
         return float(y.mean()), standard_error(y)
-    rests = y - weight * f
-    doubt = weight * (float(np.abs(y - f).max()) or bounds[1] - bounds[0]) / len(y)
-    of_others = weight * standard_error(g) if len(g) > 1 else 0.0
+    rests = y - lambda_ * f
+    doubt = lambda_ * (float(np.abs(y - f).max()) or bounds[1] - bounds[0]) / len(y)
+    of_others = lambda_ * standard_error(g) if len(g) > 1 else 0.0
     error = math.sqrt(standard_error(rests) ** 2 + of_others**2 + doubt**2)
-    return float(rests.mean()) + weight * float(g.mean()), error
+    return float(rests.mean()) + lambda_ * float(g.mean()), error
 
 
 def _ends(mean: float, half: float, bounds: Bounds, level: float, differences: bool) -> tuple[float, float]:

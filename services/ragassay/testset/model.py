@@ -21,7 +21,7 @@ from ragassay.testset.generate import Candidate
 
 PER_PASSAGE = 2  # questions that are asked for
 _SPARE = 1.5  # times as many as wanted, since some are thrown away
-_TOKENS, _CHECK_TOKENS = 1500, 400
+_TOKENS, _CHECK_TOKENS = 1500, 400  # at most, of a reply
 _SAME = 0.5  # share of the shorter answer's stems that the other one must have
 
 
