@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ChartBar:
-    """One bar: its label, from where to where it goes, the ends of its interval, and its value in words."""
+    """One bar: its label, from where to where it goes, the ends of its interval, its value in words, and its colour (from 1)."""
 
     label: str
     y: float
@@ -65,6 +65,7 @@ class ChartBar:
     text: str
     address: str
     span: tuple[float, float] | None
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -165,11 +166,12 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
 
 
 def bars(
-    title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "", waterfall: bool = False
+    title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "", waterfall: bool = False, number: int = 1
 ) -> Chart | None:
     """A bar for each name, from 0; None where there is none, or one is below 0.
 
-    ``waterfall``: each bar begins where the one before it ends, so that it shows what its name adds.
+    ``waterfall``: each bar begins where the one before it ends, so that it shows what its name adds. ``number``: which
+    colour they have, from 1.
     """
     known = [value.y for value in values.values()] + _ends(value.interval for value in values.values())
     if not known or min(known) < 0:
@@ -179,7 +181,7 @@ def bars(
     for n, (label, value) in enumerate(values.items()):
         start = drawn[-1].end if waterfall and drawn else BAR_LABEL
         ends = along.span(value.interval)
-        drawn.append(ChartBar(label, TOP + n * A_BAR, start, along(value.y), value.text, value.address, ends))
+        drawn.append(ChartBar(label, TOP + n * A_BAR, start, along(value.y), value.text, value.address, ends, number))
     return Chart(title, unit, "", bars=tuple(drawn), height=TOP + A_BAR * len(drawn) + 8, note=note)
 
 

@@ -150,7 +150,7 @@ def marginal_cost(cost: IncrementalCost) -> str:
 
 def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
     """What to fix first in each system. ``rows``: where the rows are shown, to which bars lead."""
-    for name, one in report.systems.items():
+    for n, (name, one) in enumerate(report.systems.items()):
         if not (fixes := one.fix_first) or not fixes.causes or fixes.accurate.value is None:
             continue
         levels = {"now": Drawn("now", fixes.accurate.value, share(fixes.accurate))}
@@ -161,8 +161,8 @@ def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
             levels[fix.cause.replace("_", " ")] = drawn
         title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
         unit = "accuracy once this cause and those above are fixed"
-        if chart := bars(title, unit, levels, note=f"{AT_MOST} Lines are intervals.", waterfall=True):
-            yield chart
+        note = f"{AT_MOST} Lines are intervals."
+        yield from filter(None, [bars(title, unit, levels, note=note, waterfall=True, number=n % 6 + 1)])
 
 
 def category_chart(report: Report, rows: str = "") -> Chart | None:
