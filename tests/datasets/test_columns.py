@@ -158,6 +158,10 @@ LOG_COLUMNS = "--map query=user_question --map answer=bot_reply --map contexts=p
          "--map query=COLUMN --map answer=COLUMN ('old_answer' or 'new_answer')"),
         ({"ask": {"request": "Who?"}, "result": {"text": "Ann", "hits": [{"body": "Ann is here now.", "id": "d1"}]}},
          "--map query=ask.request --map answer=result.text --map contexts=result.hits.body"),
+        ({"input": {"text": "Who?"}, "output": {"text": "It is Ann.", "citations": [{"quote": "Ann is here."}]}},
+         "--map query=input.text --map answer=output.text --map contexts=output.citations.quote"),
+        ({"userMessage": "Who?", "assistantMessage": "It is Ann.", "sme_answer": "Ann", "kbArticles": [{"body": "Ann is here."}]},
+         "--map query=userMessage --map answer=COLUMN ('assistantMessage' or 'sme_answer') --map contexts=kbArticles.body"),
         ({"prompt": "Who?", "documents": ["d1", "d2"], "gold_passages": ["Ann is here now."]},
          "--map query=prompt --map reference_contexts=gold_passages"),
         ({"prompt": "Who?", "chunk_1": "Ann is here.", "chunk_2": "Bea was there."}, "--map query=prompt --map contexts=chunk"),
@@ -183,6 +187,8 @@ def test_load_reads_a_log_as_its_error_says(only):
         ("retrieved_docs", ["Ann is here now."], "contexts=retrieved_docs"),
         ("retrieved_docs", ["d1", "d2"], "retrieved_doc_ids=retrieved_docs"),
         ("source", "wiki", None),
+        ("remark", "Ann was not sure about it.", None),
+        ("relevant", ["d1"], "relevant_doc_ids=relevant"),
     ],
 )
 def test_load_warns_of_passages_in_a_column_of_another_name(column, value, option, write):

@@ -65,6 +65,7 @@ def test_load_a_document_with_its_name_description_and_metadata(write):
     content = {"name": "N", "description": "D", "metadata": {"a": 1}, "version": 2, "queries": [{"query": "q"}]}
     dataset = load(write("a.json", content))
     assert (dataset.name, dataset.description, dataset.metadata) == ("N", "D", {"version": 2, "a": 1})
+    assert len(load(write("c.json", {"results": [{"query": "q"}], "page": 1})).samples) == 1
     dataset = load(write("b.json", {"data": ["a list"], "queries": [{"query": "q"}]}))
     assert (len(dataset.samples), dataset.metadata) == (1, {"data": ["a list"]})
 

@@ -68,7 +68,11 @@ def compare(
     config: Config = None,
     **options: Any,
 ) -> None:
-    """Compare systems of runs, jobs and data files with the first one."""
+    """Compare systems of runs, jobs and data files with the first one.
+
+    Data files have questions and answers: ragassay compare old.jsonl new.jsonl. If the questions are in another file:
+    ragassay evaluate questions.jsonl --system old=old.jsonl --system new=new.jsonl.
+    """
     from ragassay.reporting.comparison import EXPORTERS, of_comparison
     from ragassay.sdk.compare import Unevaluated, compared, sides_of
     from ragassay.stats.tests import correction_named

@@ -41,10 +41,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "answer": ("response", "actual_output", "actualOutput", "outputs"),
     "ground_truth_answer": (
         "reference", "ground_truth", "expected_output", "expectedOutput", "expected_response",
-        "expectations.expected_response", "reference_answer",
+        "expectations.expected_response", "reference_answer", "ground_truths",
     ),
     "key_facts": ("expectations.expected_facts", "expected_facts"),
-    "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext"),
+    "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext", "source_documents"),
     "retrieved_doc_ids": ("retrieved_context_ids", "doc_uri", "document.id"),
     "reference_contexts": (
         "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
@@ -234,7 +234,7 @@ class _ColumnMapper:
     def _guesses(self) -> dict[str, list[str]]:
         """Columns that may hold a usual field that is not read, by their names and by what is there."""
         taken = {path.replace("[]", "") for path in self._sources.values()}
-        known = {*taken, *FIELDS, *FIELDS_BY_ALIAS} - ({"response"} if self._nested else set())
+        known = {*taken, *FIELDS}
         rows = [
             {name: value for name, value in values.items() if name not in known} for values in self._rows[:MOST_ROWS]
         ]
@@ -270,20 +270,22 @@ class _ColumnMapper:
     def _may_mean(self, ours: str, name: str) -> bool:
         if name.startswith("metadata."):
             return self._wanted == "dataset"  # in a file of responses, metadata is about the response
+        if ours == "query" and self._holds(name, Mapping):
+            return False
         if name in ALIASES["history"]:
             return self._holds(name, list, "[")
         if name in ALIASES["relevance_scores"]:
             return (ours == "relevance_scores") == self._holds(name, Mapping, "{")
         return not (self._nested and name == "response")
 
-    def _holds(self, path: str, kind: type[Any], begins: str) -> bool:
+    def _holds(self, path: str, kind: type[Any], begins: str = "\0") -> bool:
         """Is the first value there of this kind, or a cell that begins as one does?"""
         value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
         return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
 
     def _map_ambiguous(self, name: str, meaning: Callable[[], tuple[str, str]]) -> None:
         """Decide a column that means one thing here and another there, unless ``--map`` says or better ones are there."""
-        if name in self._given.values() or not self._fills(name):
+        if name in self._given.values() or not self._fills(name) or self._holds(name, Mapping):
             return
         ours, other = meaning()
         if ours in self._given or self._has(ours):
@@ -403,5 +405,5 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-_KNOWN = {_letters(name): ours for ours, names in ALIASES.items() for name in names if "." not in name}
+_KNOWN = {_letters(name): ours for name, ours in FIELDS_BY_ALIAS.items() if "." not in name}
 _KNOWN |= {_letters(name): name for name in FIELDS}

@@ -12,14 +12,16 @@ from typing import Any
 _FIELDS_BY_WORD = {
     word: ours
     for ours, words in {
-        "query": "question query prompt request utterance",
-        "answer": "answer response reply output completion prediction generation generated result",
-        "contexts": "context passage chunk document doc source evidence snippet hit retrieved",
+        "query": "question query prompt request utterance input user",
+        "answer": "answer response reply output completion prediction generation generated result assistant bot",
+        "contexts": "context passage chunk document doc source evidence snippet hit retrieved article citation excerpt quote",
     }.items()
     for word in words.split()
 }
 _OF_TRUTH = frozenset("expected gold golden truth reference ideal".split())
-_NO_TEXT = frozenset("id uri url link file name title type lang language model time date score count token".split())
+_NO_TEXT = frozenset(
+    "id uri url link file name title user type lang language model time date score count token".split()
+)
 MOST_ROWS = 20  # are looked at
 _MOST_ENTRIES, _MOST_PLACES, _DEEPEST = 3, 1000, 5
 _WORDS_OF_PASSAGE = 3  # at least, on average: ids have fewer
@@ -62,8 +64,13 @@ class _Place:
         return None if self.is_list else ours
 
 
-def guesses(rows: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[str, list[str]]:
-    """For each of the fields the places that may hold it, by their names and by what is there; several if it is unclear."""
+def guesses(
+    rows: Sequence[Mapping[str, Any]], fields: Collection[str], *, of_reply: bool = False
+) -> dict[str, list[str]]:
+    """For each of the fields the places that may hold it, by their names and by what is there; several if it is unclear.
+
+    ``of_reply``: the answer may have any name.
+    """
     places: dict[str, _Place] = {}
     for row in rows:
         for path, value in islice(_leaves(row), _MOST_PLACES):
@@ -82,7 +89,7 @@ def guesses(rows: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[
         named = found["query"] or [place.path for place in unnamed]
         asking = [path for path in named if all(text.rstrip().endswith("?") for text in places[path].texts)]
         found["query"] = asking or found["query"]
-    elif not found.get("answer", True):  # of a reply, which may call it anything
+    elif of_reply and not found["answer"]:
         found["answer"] = [place.path for place in unnamed if place.length > 1]
     return {ours: _plainest(paths) for ours, paths in found.items() if paths}
 
@@ -101,5 +108,5 @@ def _leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, A
 
 def _plainest(paths: list[str]) -> list[str]:
     """The only one of a single word, such as ``prompt`` beside ``system_prompt``; else all."""
-    plain = [path for path in paths if path.isalpha()]
+    plain = [path for path in paths if path.isalpha() and len(_Place(path).words) == 1]
     return plain if len(plain) == 1 else paths

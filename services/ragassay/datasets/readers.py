@@ -38,11 +38,14 @@ from ragassay.datasets.traces import are_spans, rows_of_spans
 
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
-PAGE_KEY = "data"  # of rows in a page of an API; metadata if ROW_KEYS has the rows
+# of rows in a page of an API; metadata if ROW_KEYS has the rows
+PAGE_KEYS = ("data", "rows", "results", "items", "records", "samples", "questions")
 _HEAD = 4096
 _PARQUET_BATCH = 256  # rows
 _PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
-_SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
+_SHAPES = (
+    f"the document should be a list of rows, or an object with a list of them under {', '.join(ROW_KEYS + PAGE_KEYS)}"
+)
 
 
 def open_source(data: Any, format: str = "auto", max_problems: int | None = None) -> Source:  # noqa: A002
@@ -198,8 +201,9 @@ def read_json(path: Path) -> Source:
 
     Judgments may be in a file of their own in the same folder: ``"judgments": "NAME.json"`` next to the queries names
     it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
-    Results of promptfoo have a row for each test; a batch of spans, or a page of an API with its rows under ``data``, is
-    read too. A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
+    Results of promptfoo have a row for each test; a batch of spans, or a page of an API with its rows under one of
+    ``PAGE_KEYS``, is read too. A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData
+    with line and column.
     """
     source = Source(path, counts_lines=False)
     source.rows = _objects(source, _rows(source, _document(path)))
@@ -235,7 +239,7 @@ def _rows(source: Source, document: Any) -> list[Any]:
     if (results := promptfoo.results_in(document)) is not None:
         return promptfoo.rows_in(results)
     lists = [key for key, value in document.items() if isinstance(value, list)] if isinstance(document, dict) else []
-    keys = [key for key in lists if key in ROW_KEYS] or [key for key in lists if key == PAGE_KEY]
+    keys = [key for key in lists if key in ROW_KEYS] or [key for key in lists if key in PAGE_KEYS]
     if len(keys) != 1:
         raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
     rows: list[Any] = document.pop(keys[0])

@@ -112,6 +112,8 @@ def response_from(values: Mapping[str, Any]) -> Response:
         return Response.model_validate(dict(values))
     except ValidationError as error:
         problem = problems(error, Response)[0]
-        if problem.unknown_key and (meant := [*guesses([{problem.place: problem.value}], ("answer", "contexts"))]):
+        if problem.unknown_key and (
+            meant := [*guesses([{problem.place: problem.value}], ("answer", "contexts"), of_reply=True)]
+        ):
             problem = replace(problem, hint=f"did you mean {meant[0]}?")
         raise BadInput(f"the reply can't be used: {problem}") from None

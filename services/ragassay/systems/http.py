@@ -354,7 +354,7 @@ class HttpClient:
 
     def _hint(self, reply: Any) -> str:
         """What to write to read the answer and the contexts of such a reply, where that is not what is written."""
-        found = {} if self._config.stream or not isinstance(reply, dict) else guesses([reply], _GUESSED)
+        found = {} if self._config.stream or not isinstance(reply, dict) else guesses([reply], _GUESSED, of_reply=True)
         paths = {field: [_json_path(place) for place in places] for field, places in found.items()}
         written: dict[str, str] = {field: path.removesuffix("[*]") for field, path in self._config.reply.items()}
         if all(written.get(field) in guessed for field, guessed in paths.items()):
