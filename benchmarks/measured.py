@@ -45,7 +45,9 @@ def table(head: Sequence[object], *rows: Sequence[object]) -> list[str]:
 def ragassay(home: Path, *arguments: str) -> dict[str, float]:
     """Run a command line in a process of its own, on the runs in ``home``: seconds, processor time and peak memory."""
     began, command = time.perf_counter(), [sys.executable, "-m", "ragassay.cli", *arguments]
-    process = subprocess.Popen(command, env=os.environ | {"RAGASSAY_HOME": str(home)}, stdout=subprocess.DEVNULL)
+    environment = os.environ | {"RAGASSAY_HOME": str(home)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, ended, used = os.wait4(process.pid, 0)
     if ended:
         sys.exit(f"ragassay {' '.join(arguments)} failed with exit code {os.waitstatus_to_exitcode(ended)}")

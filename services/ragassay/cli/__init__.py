@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ def printable_streams() -> Iterator[None]:
 
 def main() -> NoReturn:
     """Run the command line."""
+    gc.set_threshold(100_000)  # of the objects that are made at the start, nearly all stay
     from ragassay.cli.app import main as run
 
     with printable_streams():
