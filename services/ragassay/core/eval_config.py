@@ -97,14 +97,14 @@ class JudgeConfig(FrozenModel):
         return named if self.on is None else f"reference {named} on {self.on:.0%}"
 
 
-def judge_of_text(given: object) -> object:
+def judge_of_text(value: object) -> object:
     """``MODEL,samples=3`` or ``{cross_encoder: MODEL}`` as the mapping that it is short for; anything else as it is."""
-    if isinstance(given, Mapping) and isinstance(given.get("cross_encoder"), str) and "model" not in given:
-        rest = dict(given)
+    if isinstance(value, Mapping) and isinstance(value.get("cross_encoder"), str) and "model" not in value:
+        rest = dict(value)
         return {"model": f"{CROSS_ENCODER}{rest.pop('cross_encoder')}", **rest}
-    if not isinstance(given, str):
-        return given
-    model, *options = given.split(",")
+    if not isinstance(value, str):
+        return value
+    model, *options = value.split(",")
     judge: dict[str, str | float] = {"model": model}
     numbers: dict[str, Callable[[str], str | float]] = {"samples": int, "on": float}
     for option in options:

@@ -64,11 +64,11 @@ def quantity(value: float, digits: int = 3, *, sign: str = "") -> str:
     return f"{value:{sign}.0f}" if abs(value) >= 100 else f"{value:{sign}.{digits}g}"
 
 
-def interval(ends: Interval, write: Callable[[float], str] = number, form: str = "{}..{}") -> str:
+def interval(ci: Interval, write: Callable[[float], str] = number, form: str = "{}..{}") -> str:
     """``0.110..0.360``, ``unbounded`` above where it is, or why there is none. ``form``: such as ``[{}, {}]``."""
-    if ends.low is None:
-        return f"no interval: {ends.reason}"
-    return form.format(write(ends.low), "unbounded" if ends.high is None else write(ends.high))
+    if ci.low is None:
+        return f"no interval: {ci.reason}"
+    return form.format(write(ci.low), "unbounded" if ci.high is None else write(ci.high))
 
 
 def percent(share: float) -> str:

@@ -253,12 +253,12 @@ def _is_own_name(host: str) -> bool:
 def _resolved(host: str, port: int) -> list[IpAddress]:
     """The addresses of a host, in the order in which they should be tried; raises BadInput where it has none."""
     try:
-        found: list[tuple[Any, ...]] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        infos: list[tuple[Any, ...]] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except OSError as error:
         raise BadInput(f"the host can't be looked up: {error.strerror}") from None
     except UnicodeError:  # a label of no or more than 63 characters
         raise BadInput("it names no host that could be looked up") from None
-    return list(dict.fromkeys(ipaddress.ip_address(sockaddr[0]) for *_, sockaddr in found))
+    return list(dict.fromkeys(ipaddress.ip_address(sockaddr[0]) for *_, sockaddr in infos))
 
 
 def _plain(host: str) -> str:

@@ -420,8 +420,9 @@ class Result(FrozenModel):
 
     def label(self, metric: str) -> float | None:
         """What people say of a metric; without them the mean of what the row scores by its reference judges."""
-        given = [one for one in self.ratings if one.role == "reference" and metric in one.scores]
-        labels = [one.scores[metric] for one in [one for one in given if one.rater == PEOPLE] or given]
+        references = [one for one in self.ratings if one.role == "reference" and metric in one.scores]
+        people = [one for one in references if one.rater == PEOPLE]
+        labels = [one.scores[metric] for one in people or references]
         return math.fsum(labels) / len(labels) if labels else None
 
     @property
@@ -445,10 +446,10 @@ class Result(FrozenModel):
     @property
     def reference_failure(self) -> str | None:
         """Why no reference judge that was asked gave a verdict; None if one did, or none was asked."""
-        asked = self.by_reference_judges
-        if not asked or any(one.verdict for one in asked):
+        ratings = self.by_reference_judges
+        if not ratings or any(one.verdict for one in ratings):
             return None
-        return asked[0].reason or "it gave no verdict"
+        return ratings[0].reason or "it gave no verdict"
 
     def samples(self, metric: str) -> tuple[tuple[float, ...], ...]:
         """For each judge that rated the row several times, what the row scores by each of these ratings alone."""

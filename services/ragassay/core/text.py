@@ -291,8 +291,8 @@ def _time(match: re.Match[str]) -> str:
 
 def says_yes(sentence: str) -> bool | None:
     """Does a sentence begin with a yes? False: with a no; None: with neither."""
-    found = _YES_OR_NO.match(sentence)
-    return None if found is None else found[1] is not None
+    begins = _YES_OR_NO.match(sentence)
+    return None if begins is None else begins[1] is not None
 
 
 def negated(text: str) -> bool:

@@ -82,8 +82,8 @@ class MiniLM:
         pieces = [self._pieces(text, longest) for text in texts]
         vectors: dict[int, Vectors] = {}
         for batch in _batches(pieces):
-            found = self._run("token_vectors", [pieces[n] for n in batch])
-            vectors |= {n: one[: len(pieces[n])] for n, one in zip(batch, found, strict=True)}
+            outputs = self._run("token_vectors", [pieces[n] for n in batch])
+            vectors |= {n: one[: len(pieces[n])] for n, one in zip(batch, outputs, strict=True)}
         return [vectors[n] for n in range(len(texts))]
 
     def _pieces(self, text: str, longest: int) -> list[int]:
@@ -96,8 +96,8 @@ class MiniLM:
         for row, one in enumerate(pieces):
             ids[row, : len(one)] = one
             mask[row, : len(one)] = 1
-        found: list[Vectors] = self._session.run([output], {"ids": ids, "mask": mask})
-        return found[0]
+        outputs: list[Vectors] = self._session.run([output], {"ids": ids, "mask": mask})
+        return outputs[0]
 
 
 def _batches(pieces: Sequence[Sequence[int]]) -> Iterator[list[int]]:

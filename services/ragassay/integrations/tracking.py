@@ -18,20 +18,20 @@ FILES = ("report.json", "report.md", "rows.csv")
 def figures(report: Report, system: str) -> dict[str, float]:
     """Every figure that has a value, by the names that gates use; of a mean also ``.low``, ``.high``, ``.n`` and ``.missing``."""
     one = report.systems[system]
-    found: dict[str, float | None] = {}
+    values_by_name: dict[str, float | None] = {}
     for name, mean in one.metrics.items():
-        found |= {name: mean.value, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
-        found |= {f"{name}.n": mean.n, f"{name}.missing": mean.unscored}
+        values_by_name |= {name: mean.value, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
+        values_by_name |= {f"{name}.n": mean.n, f"{name}.missing": mean.unscored}
     for name in OPERATIONAL:
         distribution = getattr(one, name)
         if isinstance(distribution, Distribution):
             values = distribution.model_dump(exclude={"n", "missing"})
-            found |= {f"{name}.{statistic}": value for statistic, value in values.items()}
-    found["cost_per_accurate_answer"] = one.cost_per_accurate_answer.value
-    found["suspicious"] = one.evaluation.suspicious
+            values_by_name |= {f"{name}.{statistic}": value for statistic, value in values.items()}
+    values_by_name["cost_per_accurate_answer"] = one.cost_per_accurate_answer.value
+    values_by_name["suspicious"] = one.evaluation.suspicious
     for name, share in (("precision", one.refusals.precision), ("recall", one.refusals.recall)):
-        found[f"refusal_{name}"] = share.value if share else None
-    return {name: value for name, value in found.items() if value is not None}
+        values_by_name[f"refusal_{name}"] = share.value if share else None
+    return {name: value for name, value in values_by_name.items() if value is not None}
 
 
 def sources(report: Report, system: str) -> dict[str, str]:

@@ -20,8 +20,8 @@ class Benchmark(Mapping[str, Report]):
     def __init__(self, record: BenchmarkRecord, reports: Mapping[str, Report]) -> None:
         self.id, self.baseline = record.id, record.baseline
         self._reports = dict(reports)
-        made = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
-        self.comparison = None if made is None else Comparison(**dict(made))
+        comparison = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
+        self.comparison = None if comparison is None else Comparison(**dict(comparison))
 
     def __getitem__(self, dataset: str) -> Report:
         return self._reports[dataset]

@@ -59,13 +59,13 @@ def compare(
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    asked = None
+    metric_names = None
     if metrics is not None:
-        asked = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
+        metric_names = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
     references = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> tuple[ProjectConfig, InMemory]:
-        configuration, in_memory = configured(data, options | {"metrics": asked})
+        configuration, in_memory = configured(data, options | {"metrics": metric_names})
         if len(references) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
         return configuration, in_memory
@@ -79,7 +79,7 @@ def compare(
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
     reporter = Reporter(progress, total=sum(len(side.inputs.samples) * len(side.inputs.systems) for side in new))
     terms: dict[str, Any] = {"alpha": alpha, "correction": correction, "examples": examples}
-    result, made = compared(sides, reporter, baseline=baseline, metrics=asked, **terms)
+    result, made = compared(sides, reporter, baseline=baseline, metrics=metric_names, **terms)
     for report in made:
         notice_unscored(report, reporter)
     return result
@@ -148,24 +148,24 @@ def compared(
     """
     comparison.check_terms(terms["alpha"], terms["correction"], terms["examples"])
     runtime = runtime_for(*(side.inputs for side in sides if isinstance(side, Unevaluated)))
-    made: list[ReportWithResults] = []
+    reports: list[ReportWithResults] = []
     chosen: list[Side] = []
     for side in sides:
         if isinstance(side, Unevaluated):
             evaluating(side)
-            spec = side.spec.model_copy(update={"budget": _left(side.spec.budget, made)})
+            spec = side.spec.model_copy(update={"budget": _left(side.spec.budget, reports)})
             _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
-            made.append(report)
+            reports.append(report)
             side = Side(report, side.system, side.name)
         chosen.append(side)
-    return Comparison(**dict(comparison.compare(chosen, **terms))), made
+    return Comparison(**dict(comparison.compare(chosen, **terms))), reports
 
 
-def _left(budget: Budget, made: Sequence[ReportWithResults]) -> Budget:
+def _left(budget: Budget, reports: Sequence[ReportWithResults]) -> Budget:
     """What of a budget the runs before have left; raises BudgetReached when that is nothing."""
-    evaluations = [system.evaluation for report in made for system in report.systems.values()]
+    evaluations = [system.evaluation for report in reports for system in report.systems.values()]
     spent = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))
-    spent = Usage.total((spent, *(report.interrupted for report in made)))
+    spent = Usage.total((spent, *(report.interrupted for report in reports)))
     if over := budget.over(spent, Usage(input_tokens=1, cost_usd=1e-9)):
         raise BudgetReached(over, hint="the runs so far are kept; compare them with the rest, under a new budget")
     tokens = spent.input_tokens + spent.output_tokens

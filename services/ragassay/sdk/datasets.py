@@ -163,9 +163,9 @@ class Datasets:
             opened.callback(journal.close)
             writer = QuestionWriter(llm_of(model, api_base, settings, concurrency=concurrency, seed=seed), journal)
             try:
-                found = asyncio.run(writer.write(corpus, count=count, seed=seed))
+                questions = asyncio.run(writer.write(corpus, count=count, seed=seed))
             except (BudgetReached, ProviderDown) as error:
                 error.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command "
                 error.hint += "a higher --budget-usd" if isinstance(error, BudgetReached) else "later"
                 raise
-        return Written(f"model {model}", found, writer.settings, writer.spent)
+        return Written(f"model {model}", questions, writer.settings, writer.spent)

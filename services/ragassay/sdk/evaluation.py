@@ -270,15 +270,17 @@ def resumed(settings: Settings, reference: str) -> Begun:
 
     Raises NotFound, BadData, and Conflict if a kill left runs unmade.
     """
-    benchmarks, made = FolderBenchmarks(settings.home), FolderStore(settings.home).ids()
+    benchmarks, run_ids = FolderBenchmarks(settings.home), FolderStore(settings.home).ids()
     known = benchmarks.ids()
-    newest = max([*known[-1:], *made[-1:]], default=LAST) if reference == LAST else reference  # ids begin with the time
+    newest = (
+        max([*known[-1:], *run_ids[-1:]], default=LAST) if reference == LAST else reference
+    )  # ids begin with the time
     name = newest if newest in known else benchmarks.of_runs().get(newest)
     if name is None:
         run = local.resume(settings, reference)
         return Begun({run.record.dataset.name: run})
     record = benchmarks.open(name)
-    if not all(run in made for run in record.runs.values()):
+    if not all(run in run_ids for run in record.runs.values()):
         what = f"benchmark {name} lacks runs: it was interrupted before anything was evaluated, or they were removed"
         raise Conflict(what, hint="start it again")
     return Begun({dataset: local.resume(settings, run) for dataset, run in record.runs.items()}, record)

@@ -154,11 +154,11 @@ def open_comparison(text: str) -> Comparison | None:
         benchmark = benchmarks.open(text)
         reports = {dataset: report_of(store.open(run)) for dataset, run in benchmark.runs.items()}
         terms: dict[str, Any] = {"alpha": benchmark.alpha, "correction": benchmark.correction}
-        if (made := compare_datasets(reports, benchmark.baseline, **terms)) is None:
+        if (comparison := compare_datasets(reports, benchmark.baseline, **terms)) is None:
             raise NotFound(
                 f"benchmark {text} has one system, and so no comparison", hint="ragassay runs lists its runs"
             )
-        return made
+        return comparison
     path = Path(text)
     if not path.is_file():
         return None

@@ -45,12 +45,12 @@ def candidates(corpus: Corpus) -> Iterator[Candidate]:
     for passage in corpus.passages:
         for sentence in sentences(passage.text):
             for pattern, question, category, difficulty in _TEMPLATES:
-                if found := pattern.match(sentence):
+                if match := pattern.match(sentence):
                     parts = {
                         name: part.lower() if name in ("an", "word") else part
-                        for name, part in found.groupdict().items()
+                        for name, part in match.groupdict().items()
                     }
                     yield Candidate(
-                        question.format(**parts), sentence, passage, category, difficulty, about=found["about"]
+                        question.format(**parts), sentence, passage, category, difficulty, about=match["about"]
                     )
                     break
