@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import threading
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,7 +39,7 @@ logger = logging.getLogger("ragassay")
 _NOTHING: Mapping[str, Any] = {}
 _FIELDS_OF_RECORDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 _fields: ContextVar[Mapping[str, str]] = ContextVar("fields of log lines", default=_NOTHING)
-_counted: Counter[str] = Counter()
+_counted: defaultdict[str, float] = defaultdict(float)
 _provider: TracerProvider | None = None
 _tracer: Tracer | None = None  # the provider's, made once: our version is read from a file
 _propagates = False
@@ -152,7 +152,7 @@ def headers() -> Mapping[str, str]:
 
 def count(name: str, *labels: str, amount: float = 1) -> None:
     """Add to a counter of ``service/counters``, which has the names; written down with the next call that is settled."""
-    _counted[SEPARATOR.join((name, *labels))] += amount  # type: ignore[assignment]  # floats add up as well
+    _counted[SEPARATOR.join((name, *labels))] += amount
 
 
 def observe(name: str, *labels: str, seconds: float) -> None:

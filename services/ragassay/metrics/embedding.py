@@ -52,8 +52,9 @@ def bertscore_f1(chunk: Chunk) -> list[Score]:
     if chunk.bertscore_model is not None:
         scorer: PieceScorer | LibraryScorer = _library_scorer(chunk.bertscore_model)
     else:
-        shared = isinstance(chunk.embedder, LocalEmbedder) and chunk.embedder.library_model is None
-        scorer = PieceScorer(cast(LocalEmbedder, chunk.embedder) if shared else _bundled())
+        embedder = chunk.embedder
+        is_ours = isinstance(embedder, LocalEmbedder) and embedder.library_model is None
+        scorer = PieceScorer(cast(LocalEmbedder, embedder) if is_ours else _bundled())
     return [one_sided(sample) or _bertscore(sample, scorer) for sample in chunk.samples]
 
 
