@@ -26,10 +26,10 @@ T = TypeVar("T")
 def scoped(make: Callable[[Request, Requester], Any], scope: str) -> Any:
     """A dependency: what ``make`` gives for a caller whose key has the scope."""
 
-    async def made(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Any:
+    async def dependency(request: Request, caller: Annotated[Requester, Security(authorized)]) -> Any:
         return make(request, caller)
 
-    return Security(made, scopes=[scope])
+    return Security(dependency, scopes=[scope])
 
 
 def jobs_of(request: Request, caller: Requester) -> Jobs:

@@ -84,7 +84,7 @@ async def send_traces(request: Request, live: Changes) -> Response:
         body = b"".join([piece async for piece in pieces])
         gzipped = request.headers.get("content-encoding", "").lower() == "gzip"
         content = await to_thread.run_sync(
-            _kept, live, body, form, gzipped, settings, limiter=request.app.state.span_work
+            _append_spans, live, body, form, gzipped, settings, limiter=request.app.state.span_work
         )
     except AssayError as error:
         refused = respond(error)
@@ -98,7 +98,7 @@ _SENT_AS = f"send the header: Content-Type: {' or '.join(otlp.MEDIA_TYPES)}"
 _TYPES = {form: kind for kind, form in otlp.MEDIA_TYPES.items()}
 
 
-def _kept(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settings: Settings) -> bytes:
+def _append_spans(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settings: Settings) -> bytes:
     """Keep the spans of a body; the answer to it."""
     redacted = settings.redacted_attributes
     spans = otlp.read(body, form, gzipped=gzipped, limit=settings.max_trace_bytes, redacted=redacted)

@@ -97,11 +97,11 @@ class StoreCollector(Collector):
         """All metrics; while Redis is away, only that it is."""
         with self._lock:
             if time.monotonic() - self._known[0] > KEPT_S:
-                metrics = self._asked()  # may take seconds while Redis hangs
+                metrics = self._read()  # may take seconds while Redis hangs
                 self._known = time.monotonic(), metrics
             return self._known[1]
 
-    def _asked(self) -> list[Metric]:
+    def _read(self) -> list[Metric]:
         try:
             return [*of_counters(self._jobs.store), *of_health(self._jobs.store)]
         except RedisError:

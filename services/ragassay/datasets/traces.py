@@ -514,11 +514,13 @@ def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 def _last(messages: Iterable[Mapping[str, Any]], roles: Sequence[str]) -> str | None:
     """The text of the last message of these roles."""
-    texts = [_said(message) for message in messages if str(message.get("role") or message.get("type")) in roles]
+    texts = [
+        _text_of_message(message) for message in messages if str(message.get("role") or message.get("type")) in roles
+    ]
     return next((text for text in reversed(texts) if text), None)
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def _text_of_message(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content

@@ -137,7 +137,7 @@ class LiveSystem:
 
     async def _ask_ahead(self, sample: Sample, begun: asyncio.Event) -> None:
         try:
-            response = await self._kept(sample, begun)
+            response = await self._journaled(sample, begun)
         finally:
             begun.set()
         if response is not None and response.error is not None:
@@ -147,7 +147,7 @@ class LiveSystem:
         """The system's response, or its error."""
         if failed := self._load.failed.get((self._run, sample.query_id)):
             return failed
-        return await self._kept(sample, asyncio.Event())
+        return await self._journaled(sample, asyncio.Event())
 
     async def close(self) -> None:
         """Close connections that no other run uses."""
@@ -163,18 +163,18 @@ class LiveSystem:
             self._load.begin()
         return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
 
-    async def _kept(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+    async def _journaled(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
         """The response that the journal has, else what the system answers now; a failure is not kept there."""
         async with self._journal.attempt(self._call(sample), _ONE) as attempt:
             if attempt.reply is not None:
                 return LiveResponse.model_validate_json(attempt.reply.text) if attempt.reply.text else None
             attempt.free()  # a query that fails costs nothing here
-            response = await self._in_turn(sample, begun)
+            response = await self._ask_when_due(sample, begun)
             if response is None or response.error is None:
                 attempt.settle(Reply(text=response.model_dump_json(exclude_defaults=True) if response else ""))
             return response
 
-    async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+    async def _ask_when_due(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
         await self._client.warm_up()
         with self._load.asking():
@@ -201,14 +201,14 @@ class LiveSystem:
 
     async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
         with observability.span("ask system", "client", {"ragassay.system": self._name}) as span:
-            response = await self._asked_once(sample, began)
+            response = await self._request(sample, began)
             failed = response is not None and response.error is not None
             if failed:
                 observability.fail(span, "failed")
         observability.count("system_requests", "failed" if failed else "answered")
         return response
 
-    async def _asked_once(self, sample: Sample, began: float) -> LiveResponse | None:
+    async def _request(self, sample: Sample, began: float) -> LiveResponse | None:
         clock = RequestTimer(began, time.perf_counter() + self.options.timeout_s)
         try:
             async with asyncio.timeout(self.options.timeout_s):
