@@ -72,16 +72,16 @@ def respond(error: AssayError, *, instance: str | None = None, most: int = MAX_L
 
 def install(app: FastAPI) -> None:
     """Answer our errors, bad parameters, unknown routes and methods with problem documents."""
-    app.exception_handler(AssayError)(_of_ours)
-    app.exception_handler(RequestValidationError)(_of_parameters)
-    app.exception_handler(HTTPException)(_of_framework)
+    app.exception_handler(AssayError)(_on_assay_error)
+    app.exception_handler(RequestValidationError)(_on_bad_parameters)
+    app.exception_handler(HTTPException)(_on_http_exception)
 
 
-async def _of_ours(_: Request, error: AssayError) -> Response:
+async def _on_assay_error(_: Request, error: AssayError) -> Response:
     return respond(error)
 
 
-async def _of_parameters(_: Request, error: RequestValidationError) -> Response:
+async def _on_bad_parameters(_: Request, error: RequestValidationError) -> Response:
     return respond(BadData([_in_words(item) for item in error.errors()]))
 
 
@@ -89,7 +89,7 @@ def _in_words(item: Mapping[str, Any]) -> str:
     return f"{'.'.join(map(str, item['loc'][1:]))}: {wording(item)}"
 
 
-async def _of_framework(request: Request, error: HTTPException) -> Response:
+async def _on_http_exception(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         refused = Refused(404, "not_found", f"there is no route {request.url.path}", hint="see /openapi.json")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

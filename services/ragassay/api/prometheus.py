@@ -103,12 +103,12 @@ class StoreCollector(Collector):
 
     def _read(self) -> list[Metric]:
         try:
-            return [*of_counters(self._jobs.store), *of_health(self._jobs.store)]
+            return [*_counter_metrics(self._jobs.store), *_health_metrics(self._jobs.store)]
         except RedisError:
             return [_gauge(*_REDIS_UP, 0)]
 
 
-def of_counters(store: RedisStore) -> list[Metric]:
+def _counter_metrics(store: RedisStore) -> list[Metric]:
     """What scripts and workers counted since the first job."""
     known = read(store.redis)
     metrics: list[Metric] = []
@@ -128,7 +128,7 @@ def of_counters(store: RedisStore) -> list[Metric]:
     return [*metrics, seconds]
 
 
-def of_health(store: RedisStore) -> list[Metric]:
+def _health_metrics(store: RedisStore) -> list[Metric]:
     """What waits, who works on it, whether nightly runs begin, and the Redis of the jobs."""
     now = health(store)
     about = "Jobs that have not ended; paused: the budget is reached."

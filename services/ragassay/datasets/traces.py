@@ -27,7 +27,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
 _OPERATIONS = {"retrieval": "RETRIEVER", "embeddings": "EMBEDDING", "chat": "LLM", "text_completion": "LLM"}
 _OPERATIONS |= {"generate_content": "LLM", "completion": "LLM"}
-_OF_LANGFUSE = {"GENERATION": "LLM", "SPAN": "CHAIN"}
+_LANGFUSE_KINDS = {"GENERATION": "LLM", "SPAN": "CHAIN"}
 _QUESTION = ("query", "question", "user_input", "input", "query_bundle", "query_str", "text", "prompt")
 _ANSWER = ("answer", "response", "output", "result", "content", "text")
 _ASKING, _ANSWERING = ("user", "human"), ("assistant", "ai", "model")
@@ -102,18 +102,18 @@ def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan | None]:
         yield read(value)
     for resource in _objects(value, "resourceSpans"):
         for scope in _objects(resource, "scopeSpans"):
-            yield from map(_of_otlp, _objects(scope, "spans"))
+            yield from map(_from_otlp, _objects(scope, "spans"))
 
 
 def _reader(value: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TraceSpan | None] | None:
     """What reads an object that is a span."""
     if isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value):
-        return _of_otlp
+        return _from_otlp
     if {"traceId", "id", "type", "startTime"} <= value.keys():
-        return _of_langfuse
+        return _from_langfuse
     in_context, in_frame = _object(value.get("context")).keys(), value.keys()
     is_phoenix = {"trace_id", "span_id"} <= in_context or {"context.trace_id", "context.span_id"} <= in_frame
-    return _of_phoenix if is_phoenix else None
+    return _from_phoenix if is_phoenix else None
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     return (entry for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else iter(())
 
 
-def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
+def _from_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     """With the keys of JSON or, as Phoenix's API has them, those of protobuf."""
     span = {_in_camel_case(key): entry for key, entry in given.items()}
     status = _object(span.get("status"))
@@ -143,7 +143,7 @@ def _in_camel_case(key: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), key)
 
 
-def _of_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
+def _from_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
     """As Phoenix's API and client, its data frame (dotted columns), and the console exporter of the SDK write it."""
     span: dict[str, Any] = {}
     for key, value in given.items():
@@ -162,9 +162,9 @@ def _of_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
     )
 
 
-def _of_langfuse(observation: Mapping[str, Any]) -> TraceSpan | None:
+def _from_langfuse(observation: Mapping[str, Any]) -> TraceSpan | None:
     """An observation of Langfuse, as its API and its export write it."""
-    kind = _OF_LANGFUSE.get(str(observation["type"]), str(observation["type"]))
+    kind = _LANGFUSE_KINDS.get(str(observation["type"]), str(observation["type"]))
     usage = _object(observation.get("usageDetails") or observation.get("usage"))
     cost = (
         observation.get("totalCost")
@@ -247,18 +247,18 @@ def pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
     """OTLP's list of keys and values."""
     listed = attributes if isinstance(attributes, list) else ()
     return {
-        str(each["key"]): _of_any_value(each.get("value"), depth)
+        str(each["key"]): _from_any_value(each.get("value"), depth)
         for each in listed
         if isinstance(each, Mapping) and "key" in each
     }
 
 
-def _of_any_value(value: Any, depth: int = 0) -> Any:
+def _from_any_value(value: Any, depth: int = 0) -> Any:
     kinds = value.items() if isinstance(value, Mapping) and depth <= _MAX_DEPTH else ()
     for kind, inner in ((_in_camel_case(kind), inner) for kind, inner in kinds if inner is not None):
         entries = _object(inner).get("values")
         if kind == "arrayValue":
-            return [_of_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
+            return [_from_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
         if kind == "kvlistValue":
             return pairs(entries, depth + 1)
         return _parsed(inner) if kind == "intValue" and isinstance(inner, str) else inner  # 64 bits are text there

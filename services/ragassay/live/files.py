@@ -106,19 +106,19 @@ class SpanFiles:
             file.seek(offset)
             content = file.read()
         is_protobuf = path.suffix in PROTOBUF
-        used, spans = _of_protobuf(content, offset) if is_protobuf else _of_json(path, content, offset)
+        used, spans = _spans_of_protobuf(content, offset) if is_protobuf else _spans_of_json(path, content, offset)
         self._offsets[path] = offset + used
         return spans
 
 
-def _of_json(path: Path, content: bytes, offset: int) -> tuple[int, _Spans]:
+def _spans_of_json(path: Path, content: bytes, offset: int) -> tuple[int, _Spans]:
     """How many bytes are whole JSON documents, a single one or one a line, and their spans."""
     try:
         used, documents = len(content), [json.loads(content)]
     except (ValueError, RecursionError):
         used, documents = _lines(path, content, offset)
     listed = (document if isinstance(document, list) else [document] for document in documents)
-    return used, [span for each in listed for document in each for span in _of_document(document)]
+    return used, [span for each in listed for document in each for span in _spans_of_document(document)]
 
 
 def _lines(path: Path, content: bytes, offset: int) -> tuple[int, list[Any]]:
@@ -136,7 +136,7 @@ def _lines(path: Path, content: bytes, offset: int) -> tuple[int, list[Any]]:
     return used, documents
 
 
-def _of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
+def _spans_of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
     if isinstance(document, dict) and isinstance(document.get("resourceSpans"), list):
         yield from spans_of_resources(document["resourceSpans"])
     elif are_spans(document):
@@ -144,7 +144,7 @@ def _of_document(document: Any) -> Iterator[tuple[str, TraceSpan | None]]:
             yield DEFAULT_STREAM, span
 
 
-def _of_protobuf(content: bytes, offset: int) -> tuple[int, _Spans]:
+def _spans_of_protobuf(content: bytes, offset: int) -> tuple[int, _Spans]:
     """How many bytes are whole requests, and their spans. Raises BadInput."""
     if offset == 0 and content.startswith(_FIRST_FIELD):
         return len(content), _Spans(spans_of_protobuf(content))

@@ -60,7 +60,7 @@ def read(body: bytes, form: Form, *, gzipped: bool, limit: int, redacted: Iterab
     _check_parts(body, form)
     redact = Redaction(redacted)
     received, unplaced = list[Received](), 0
-    for stream, span in spans_of_protobuf(body) if form == "protobuf" else _of_json(body):
+    for stream, span in spans_of_protobuf(body) if form == "protobuf" else _spans_of_json(body):
         if span is None or not (_ID.fullmatch(span.trace) and _ID.fullmatch(span.id)):
             unplaced += 1
         else:
@@ -220,7 +220,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
     raise BadInput(_NO_PROTOBUF)
 
 
-def _of_json(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
+def _spans_of_json(body: bytes) -> Iterator[tuple[str, TraceSpan | None]]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -58,19 +58,19 @@ def _has_cost(sample: Sample) -> bool:
     return None not in (response.model, response.input_tokens, response.output_tokens)
 
 
-_OF_DOCUMENTS: Inputs = {
+_DOCUMENT_LABELS: Inputs = {
     "judgments": (
         lambda s: s.relevant_doc_ids is None and s.relevance_scores is None,
         "the query has no relevance judgments",
     ),
     **{name: _labelled(name) for name in ("subtopics", "doc_timestamps", "primary_relevant")},
 }
-OF_QUERIES: Inputs = _OF_DOCUMENTS | {
+_QUERY_LABELS: Inputs = _DOCUMENT_LABELS | {
     "best_route": _labelled("best_route"),
     "retrieval_needed": (lambda s: s.retrieval_needed is None, "the query does not say whether retrieval is needed"),
 }
 """Labels of a query that a metric may need."""
-OF_RESPONSES: Inputs = {
+_RESPONSE_INPUTS: Inputs = {
     "answer": (lambda s: s.answer is None, "the response has no answer"),
     # for a query that can't be answered, a verdict says why there is no score
     "truth": (
@@ -88,8 +88,7 @@ OF_RESPONSES: Inputs = {
     **{name: _reported(name) for name in (*OPERATIONAL, "route", "clicks", "dwell_ms", "doc_ids_before_reranking")},
 }
 """What a metric may need of a response, or of the ground truth once there is a response."""
-_GIVEN: Input = (lambda _: False, "")  # by the stages before
-INPUTS = frozenset((*OF_QUERIES, *OF_RESPONSES, "verdict", "embeddings"))
+INPUTS = frozenset((*_QUERY_LABELS, *_RESPONSE_INPUTS, "verdict", "embeddings"))
 
 
 @dataclass(frozen=True)
@@ -164,16 +163,18 @@ class Metric:
         if self.parts:
             missing = ((part.name, part.missing_input(sample)) for part in self.parts)
             return next((f"{name}: {reason}" for name, reason in missing if reason), None)
-        labels = [need for need in self.needs if need in OF_QUERIES]
+        labels = [need for need in self.needs if need in _QUERY_LABELS]
         for label in labels:
-            is_absent, reason = OF_QUERIES[label]
+            is_absent, reason = _QUERY_LABELS[label]
             if is_absent(sample):
                 return reason
         if sample.response is None:
             return None if labels else "the system gave no response"
-        of_documents = ("retrieved_doc_ids",) if any(label in _OF_DOCUMENTS for label in labels) else ()
+        of_documents = ("retrieved_doc_ids",) if any(label in _DOCUMENT_LABELS for label in labels) else ()
         for need in (*of_documents, *self.needs):
-            is_absent, reason = OF_RESPONSES.get(need, _GIVEN)
+            if need not in _RESPONSE_INPUTS:  # a label, or what a stage before gives
+                continue
+            is_absent, reason = _RESPONSE_INPUTS[need]
             if is_absent(sample):
                 error = sample.response.error if need in ("answer", "contexts", "retrieved_doc_ids") else None
                 return f"the system failed: {reason_from(error)}" if error else reason
