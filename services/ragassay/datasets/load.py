@@ -269,9 +269,9 @@ def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Respo
 
 @contextmanager
 def _loading(data: Any, duplicates: str) -> Iterator[None]:
-    """Without garbage collection: looking for cycles among the rows of a document took 4 of 14 seconds.
+    """Pauses garbage collection: looking for cycles among the rows of a document took 4 of 14 seconds.
 
-    Raises TooLarge if the memory does not suffice.
+    Raises BadSettings for other ``duplicates`` than there are, TooLarge if the memory does not suffice.
     """
     if duplicates not in get_args(Duplicates):
         raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="duplicates")
