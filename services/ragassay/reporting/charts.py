@@ -12,7 +12,7 @@ from ragassay.core.statistics import Interval
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
-A_BAR, BAR_LABEL, BAR_VALUE = 30, 190, 150  # heights and widths of bars
+A_BAR, BAR_LABEL, BAR_VALUE = 30, 200, 150  # heights and widths of bars
 APART = 9  # between the dots of two series on one line
 LONGEST_LABEL, MOST_DAYS = 26, 6
 SHAPES = 4  # that tell lines apart, beside their colours
@@ -182,7 +182,8 @@ def bars(
         start = drawn[-1].end if waterfall and drawn else BAR_LABEL
         ends = along.span(value.interval)
         drawn.append(ChartBar(label, TOP + n * A_BAR, start, along(value.y), value.text, value.address, ends, number))
-    return Chart(title, unit, "", bars=tuple(drawn), height=TOP + A_BAR * len(drawn) + 8, note=note)
+    height = TOP + A_BAR * len(drawn) + 8
+    return Chart(title, unit, "", bars=tuple(drawn), height=height, left=BAR_LABEL, note=note)
 
 
 def dots(

@@ -107,11 +107,15 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
             rows = tuple((system, *(of_system[name] for name in datasets)) for system, of_system in cells.items())
             yield Table(f"{name} on each dataset", ("", *datasets), rows, note)
     elif len(comparison.pairs) > 1:
-        names = sorted(comparison.metrics, key=lambda name: (name != "accurate", name not in comparison.primary))
-        differences = {name: [pair.metrics[name] for pair in comparison.pairs] for name in names}
+        differences = {name: [pair.metrics[name] for pair in comparison.pairs] for name in _names(comparison)}
         first = {name: next((d.mean_a for d in of if d.mean_a is not None), None) for name, of in differences.items()}
         rows = tuple((name, _score(first[name]), *map(_against, of)) for name, of in differences.items())
         yield Table("All systems", ("metric", comparison.baseline, *(pair.b for pair in comparison.pairs)), rows, note)
+
+
+def _names(comparison: Comparison) -> list[str]:
+    """The metrics: accuracy, the other primary ones, then the exploratory ones."""
+    return sorted(dict.fromkeys((*comparison.primary, *comparison.metrics)), key=lambda name: name != "accurate")
 
 
 def _against(one: Difference) -> Figure:
@@ -126,7 +130,7 @@ def metric_tables(comparison: Comparison, *, exploratory: bool = False) -> Itera
     corrected = not exploratory and comparison.correction != "none" and comparison.family > 1
     for pair in comparison.pairs:
         columns = ("metric", pair.a, pair.b, "delta", level, "p corrected" if corrected else "p", "n", "won/lost/tied")
-        deltas = sorted(pair.metrics.items(), key=lambda item: item[0] != "accurate")
+        deltas = [(name, pair.metrics[name]) for name in _names(comparison) if name in pair.metrics]
         rows = tuple(_metric_row(*item, pair.corrected_by) for item in deltas if item[1].exploratory is exploratory)
         title, note = f"{pair.b} against {pair.a}", "; ".join(_matched(pair)) + "."
         if any(one.paired and one.n < max(one.n_a, one.n_b) for one in pair.metrics.values()):
