@@ -135,7 +135,17 @@ class ProjectConfig(GatedConfig):
         {},
         description="by name, a file of responses, the address of an endpoint or a built-in system; without any, the "
         "responses in the data",
-        examples=[{"ours": "responses/ours.jsonl", "bm25": {"kind": "bm25", "answer": "extractive"}}],
+        examples=[
+            {
+                "ours": "responses/ours.jsonl",
+                "bm25": {"kind": "bm25", "answer": "extractive"},
+                "live": {
+                    "url": "http://127.0.0.1:8000/ask",
+                    "request": {"question": "{query}"},
+                    "reply": {"answer": "$.text", "contexts": "$.sources[*].text"},
+                },
+            }
+        ],
     )
     format: Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"] = Field(
         "auto", description="format of the files"

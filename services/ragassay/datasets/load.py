@@ -39,7 +39,7 @@ from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 logger = logging.getLogger("ragassay")
 
 MAX_DECIDING_ROWS = 1000
-_RENAMING = re.compile(r"--map '?(\w+)=(.+?)'?$")  # a request has no options
+_RENAMING = re.compile(r"--map (?:'(\w+)=([^']+)'|(\w+)=(\S+))")  # a request has no options
 
 
 def load(
@@ -171,7 +171,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
     except BadData as error:  # a hint is about an option that a request has not
         hint = error.hint and "call the keys as we do: ragassay info schema sample"
         raise BadData(error.problems, hint=hint) from None
-    return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in dataset.warnings))
+    return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2\4 to \1\3", each) for each in dataset.warnings))
 
 
 def load_responses(
