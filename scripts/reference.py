@@ -61,7 +61,7 @@ def command_line() -> Iterator[str]:
         cells = [f"{code(name)}: {cell(text)}" for name, text in options if shared.get(name) != (name, text)]
         if common:
             cells.append(f"[common options](#common-options): {', '.join(map(code, common))}")
-        what = code(" ".join([path, usage.replace("[OPTIONS]", "").replace("[[", "[").replace("]]", "]")]))
+        what = code(f"{path} {usage}")
         yield f"| {what}<br>{cell(about)} | {'<br>'.join(cells)} |"
     yield "\n## Common options\n\n| option | effect |\n|---|---|"
     yield from (f"| {code(name)} | {cell(text)} |" for name, text in shared.values())
@@ -69,15 +69,31 @@ def command_line() -> Iterator[str]:
 
 def _commands(command: Any, context: Any) -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:
     """Path, usage, help and options of a command that does something, then of those below it."""
-    records = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
-    options = [(name, text) for name, text in records if name != "--help"]
+    arguments, options = list[str](), list[tuple[str, str]]()
+    for each in command.get_params(context):
+        name, text = each.get_help_record(context) or ("--help", "")
+        if each.param_type_name == "argument":
+            name = _argument(each)
+            arguments.append(name if name.startswith("[") else f"{{{name}}}")
+        if name != "--help":
+            options.append((name, text))
     below = command.list_commands(context) if hasattr(command, "list_commands") else []
+    if below:
+        arguments.append("COMMAND [ARGS]...")
     if options or not below:
-        yield context.command_path, " ".join(command.collect_usage_pieces(context)), command.help or "", options
+        yield context.command_path, " ".join(arguments), command.help or "", options
     for name in below:
         each = command.get_command(context, name)
         if not each.hidden:
             yield from _commands(each, each.make_context(name, [], parent=context, resilient_parsing=True))
+
+
+def _argument(parameter: Any) -> str:
+    """As it is typed: typer's own form depends on its version."""
+    name = parameter.metavar or parameter.name
+    if parameter.nargs == -1 and not name.endswith("..."):
+        name += "..."
+    return name if parameter.required or name.startswith("[") else f"[{name}]"
 
 
 def python() -> Iterator[str]:

@@ -170,7 +170,7 @@ def _refuse_old_words(words: list[str]) -> None:
 
 
 def _run(words: list[str]) -> Any:
-    """Run the command that the words begin with, past its groups: typer imports pydantic to read a group's options."""
+    """Run the command that the words begin with; options of the groups around it need not be read."""
     if not words or words[0] not in _COMMANDS:
         return app(standalone_mode=False)
     command, place = _command(words[0]), 1
