@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import ragassay
 from live_systems import TURNS, answer_of
 from offline_runs import write_jsonl
 from ragassay.core.models import Response, Sample
@@ -135,6 +136,14 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(evaluate):
     code, out, err = evaluate("own.py:ask")
     assert code == 0, err
     assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["value"] == 1.0
+
+
+def test_evaluate_in_python_takes_the_keys_of_a_system_without_its_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    row = {"query": "Where?", "relevant_doc_ids": ["paris"]}
+    report = ragassay.evaluate([row], systems={"v2": {"function": "own.py:ask"}}, metrics="mrr")
+    assert report.systems["v2"].metrics["mrr"].value == 1.0
 
 
 def test_evaluate_calls_a_function_that_the_command_line_names(evaluate):

@@ -130,7 +130,9 @@ def _check_key(key: str) -> None:
 
 def _is_in_files(one: Any) -> bool:
     """Is it a path, or the configuration of a system? Rows, functions and responses by dataset are in memory."""
-    return isinstance(one, str | Path) or (isinstance(one, Mapping) and "kind" in one)
+    if isinstance(one, Mapping):
+        return "kind" in one or any(isinstance(one.get(key), str) for key in ("url", "function"))
+    return isinstance(one, str | Path)
 
 
 def _metrics(metrics: Any) -> list[str]:
