@@ -104,12 +104,13 @@ class Client:
     def submit(self, data: Any = None, *, systems: Any = None, **options: Any) -> Job:
         """Queue an evaluation of rows with responses; ``data`` as ``ragassay.evaluate`` takes it, options as a job's body.
 
-        ``systems``: responses by name. None for a name, or a list of names, evaluates systems that the service's operator
-        registered. A dataset that is stored here, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
+        ``systems``: responses by name. None for a name, or a name or list of names, evaluates systems that the service's
+        operator registered. A dataset that is stored here, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
         """
         from ragassay.evaluation.inputs import load
 
-        by_name = systems if isinstance(systems, Mapping) else dict.fromkeys(systems or ())
+        names = [systems] if isinstance(systems, str) else systems or ()
+        by_name = systems if isinstance(systems, Mapping) else dict.fromkeys(names)
         recorded = {name: one for name, one in by_name.items() if one is not None}
         registered = [name for name in by_name if name not in recorded]
         _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one))

@@ -197,6 +197,7 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client
         ({"data": [*rows(1), {"answer": "?", "query": None}]}, BadData, "bad_data", "data: row 2: query: is missing"),
         ({"data": [{"query": "?"}]}, NothingToEvaluate, "nothing_to_evaluate", "no row has a response"),
         ({"systems": {"new": {"kind": "http"}}}, BadSettings, "bad_settings", "no system of a caller's, such as 'new'"),
+        ({"systems": "online"}, ServiceError, "unknown_name", "system 'online'"),
     ],
 )
 def test_what_can_not_be_submitted_is_said_as_the_service_says_it(client, given, error, code, said):
