@@ -88,6 +88,7 @@ def test_load_context_that_nothing_decides_needs_a_mapping(row, only):
     [
         ({}, {}, "truth"),
         ({"reference": "t"}, {}, "answer"),
+        ({"reference": "t", "output": {"role": "assistant", "content": "O"}}, {}, "answer"),
         ({"answer": "r"}, {}, "metadata"),
         ({"latency_ms": 3}, {"ground_truth_answer": "output"}, "truth"),
     ],

@@ -19,6 +19,7 @@ from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
+from ragassay.datasets.conversations import answer_text
 from ragassay.datasets.guesses import MOST_ROWS, guesses
 from ragassay.datasets.source import Source
 
@@ -280,12 +281,15 @@ class _ColumnMapper:
 
     def _holds(self, path: str, kind: type[Any], begins: str = "\0") -> bool:
         """Is the first value there of this kind, or a cell that begins as one does?"""
-        value = next((v for values in self._rows if (v := value_at(values, path)) is not None), None)
+        value = self._first(path)
         return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
+
+    def _first(self, path: str) -> Any:
+        return next((value for values in self._rows if (value := value_at(values, path)) is not None), None)
 
     def _map_ambiguous(self, name: str, meaning: Callable[[], tuple[str, str]]) -> None:
         """Decide a column that means one thing here and another there, unless ``--map`` says or better ones are there."""
-        if name in self._given.values() or not self._fills(name) or self._holds(name, Mapping):
+        if name in self._given.values() or isinstance(answer_text(self._first(name)), Mapping | None):
             return
         ours, other = meaning()
         if ours in self._given or self._has(ours):
