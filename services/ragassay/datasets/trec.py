@@ -1,7 +1,8 @@
 """TREC qrels and runs, read with numpy: which judged documents a run retrieved, and at which rank.
 
 A file is read in blocks of whole lists, each as an array of bytes: the fields of its lines are found, hashed and read as
-numbers for all lines at once. A file that is not tidy enough for this is checked line by line, and made so, first.
+numbers for all lines at once. If lists are apart, lines are put together by query first; if that does not help, each line
+is checked.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import math
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from ragassay.core.errors import BadData, BadInput
 from ragassay.core.grades import LARGEST_GRADE
 
+T = TypeVar("T")
 Hashes: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float64]
@@ -115,16 +117,22 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
     missing or empty, and BadData with file and line for a line that does not fit, a document judged twice with different
     grades, and one that a query retrieves twice.
     """
-    with _opened(qrels, "qrels") as file:
+    judged = _read(qrels, QRELS, _Judged)
+    return _read(run, RUN, judged.retrieved)
+
+
+def _read(path: str, columns: tuple[str, ...], read: Callable[[BinaryIO], T]) -> T:
+    """What ``read`` makes of the file: as it is, else with the lines of each query together, else checked line by line."""
+    with _opened(path, "qrels" if columns is QRELS else "run") as file:
         try:
-            judged = _Judged(file)
+            return read(file)
         except _Untidy:
-            judged = _Judged(_tidied(qrels, file, QRELS))
-    with _opened(run, "run") as file:
+            file.seek(0)
         try:
-            return judged.retrieved(file)
+            return read(_by_query(file))
         except _Untidy:
-            return judged.retrieved(_tidied(run, file, RUN))
+            file.seek(0)
+        return read(_tidied(path, file, columns))
 
 
 class _Judged:
@@ -338,13 +346,21 @@ def _numbers(text: NDArray[np.uint8], begins: Integers, ends: Integers) -> Numbe
     return numbers
 
 
+def _by_query(file: BinaryIO) -> BinaryIO:
+    """The same lines, query by query, without empty ones."""
+    lines: dict[bytes, list[bytes]] = {}
+    for line in file:
+        for query in line.split(maxsplit=1)[:1]:
+            lines.setdefault(query, []).append(line.rstrip())
+    return io.BytesIO(b"\n".join(line for of_query in lines.values() for line in of_query))
+
+
 def _tidied(path: str, file: BinaryIO, columns: tuple[str, ...]) -> BinaryIO:
     """The same lines, query by query, and each judgment once. Raises BadData with the first bad line, BadInput."""
     from ragassay.core.validation import shown
     from ragassay.datasets.judgments import qrels_line, run_line
     from ragassay.datasets.source import ValueProblem, undecodable
 
-    file.seek(0)
     first_lines: dict[tuple[str, str], int] = {}
     values: dict[str, dict[str, float]] = {}
     for number, line in enumerate(file, 1):
