@@ -30,7 +30,7 @@ REGISTRIES = (METRICS, JUDGES, SYSTEMS, EXPORTERS)
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_registered():
-    METRICS.registered()  # imports ours, which would not register twice
+    METRICS.import_ours()  # they would not register twice
     kept = [dict(registry._things) for registry in REGISTRIES]
     yield
     for registry, things in zip(REGISTRIES, kept, strict=True):

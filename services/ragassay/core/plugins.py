@@ -55,10 +55,14 @@ class Registry(Generic[T]):
         return sorted(self._things)
 
     def registered(self) -> list[T]:
-        """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
+        """Ours and what was added so far; reads no entry point, so that a plug-in may ask while it is read."""
+        self.import_ours()
+        return list(self._things.values())
+
+    def import_ours(self) -> None:
+        """Import the modules that register what comes with ragassay."""
         for module in self._modules:
             import_module(module)
-        return list(self._things.values())
 
     def package(self, name: str) -> tuple[str, str] | None:
         """The installed package, with its version, that brought the thing, and the digest of its code; None without one."""
@@ -68,7 +72,7 @@ class Registry(Generic[T]):
         """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
         key = name.lower()
         if key not in self._things:
-            self.registered()
+            self.import_ours()
         if key not in self._things:
             self._read_plugins()
             if why := self._broken.get(key):
@@ -79,7 +83,7 @@ class Registry(Generic[T]):
         return (self.get(name) for name in self.names())
 
     def _read_plugins(self) -> None:
-        self.registered()
+        self.import_ours()
         if self._plugins_read:
             return
         self._plugins_read = True

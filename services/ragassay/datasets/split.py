@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
+from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.datasets.versions import DatasetStore, DatasetVersion, Lineage, Origin, resolve
@@ -34,7 +34,7 @@ def split(
     """
     shares = _checked(shares)
     labelled = [label or "" for label in labels]
-    drawn = [hashlib.sha256(f"{seed}\0{each}".encode()).digest() for each in ids]
+    drawn = [draw_key(seed, each) for each in ids]
     parts, taken = [""] * len(ids), Counter[str]()
     for done, place in enumerate(sorted(range(len(ids)), key=lambda n: (labelled[n], drawn[n])), 1):
         part = max(shares, key=lambda name: shares[name] * done - taken[name])

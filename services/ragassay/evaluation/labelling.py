@@ -6,7 +6,6 @@ labelled in that order are a random part of all: they correct the mean and measu
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import MappedRows
@@ -100,11 +100,7 @@ class Labelling:
             else:
                 chances = row.verdict.probability if row.verdict else {}
                 scored[row.query_id] = score.value, chances.get(metric, score.value)
-
-        def drawn(query: str) -> bytes:
-            return hashlib.sha256(f"{spec.seed}\0{dataset}\0{query}".encode()).digest()
-
-        self._rows = {query: scored[query] for query in sorted(scored, key=drawn)}
+        self._rows = {query: scored[query] for query in sorted(scored, key=partial(draw_key, spec.seed, dataset))}
 
     def __contains__(self, query_id: str) -> bool:
         return query_id in self._rows

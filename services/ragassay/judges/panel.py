@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragassay.core.aio import together
+from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadSettings, ProviderDown
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Role, Sample
@@ -124,8 +124,7 @@ async def _tried(
 
 def is_chosen(query_id: str, share: float, seed: int) -> bool:
     """Is the query one of the share that a reference judge judges?"""
-    drawn = hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
-    return int.from_bytes(drawn[:8]) < share * 2**64
+    return int.from_bytes(draw_key(seed, query_id)[:8]) < share * 2**64
 
 
 def check_judges(spec: EvalConfig) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadSettings, NothingToEvaluate
 from ragassay.core.models import FrozenModel, Sample, Usage
 from ragassay.core.text import content, words
@@ -92,7 +92,9 @@ def generate(
     Each row says in ``metadata.generated`` who wrote it, and from which passage. Raises NothingToEvaluate where no question
     is left.
     """
-    kept, dropped = _filtered(sorted(written.candidates, key=lambda each: (_drawn(seed, each), each.question)))
+    kept, dropped = _filtered(
+        sorted(written.candidates, key=lambda each: (draw_key(seed, each.question), each.question))
+    )
     if not kept:
         why = max(dropped, key=lambda reason: len(dropped[reason]), default="there is no candidate")
         hint = "templates need English sentences that define, count or condition something; --model asks a model"
@@ -124,10 +126,6 @@ def calls_text(usage: Usage) -> str:
     cost = "of unknown cost" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
     lost = f", {usage.uncertain_calls} with an unknown outcome" if usage.uncertain_calls else ""
     return f"{usage.calls} calls{lost}, {usage.cache_hits} taken from earlier ones, {cost}"
-
-
-def _drawn(seed: int, candidate: Candidate) -> bytes:
-    return hashlib.sha256(f"{seed}\0{candidate.question}".encode()).digest()
 
 
 def _filtered(candidates: Iterable[Candidate]) -> tuple[list[Candidate], dict[str, list[str]]]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from ragassay.core.aio import together
+from ragassay.core.draws import draw_key
 from ragassay.core.models import Usage
 from ragassay.core.prompts import Prompt, load
 from ragassay.core.protocols import Journal
@@ -76,7 +77,7 @@ class QuestionWriter:
 
         Raises BudgetReached, BadSettings (key, model) and ProviderDown; what is answered by then is not paid again.
         """
-        drawn = sorted(corpus.passages, key=lambda each: hashlib.sha256(f"{seed}\0{each.id}".encode()).digest())
+        drawn = sorted(corpus.passages, key=lambda each: draw_key(seed, each.id))
         needed = math.ceil(_SPARE * count / PER_PASSAGE)
         written = await together([self._about(passage) for passage in drawn[:needed]])
         return [candidate for of_passage in written for candidate in of_passage]
