@@ -153,8 +153,8 @@ LOG_COLUMNS = "--map query=user_question --map answer=bot_reply --map contexts=p
     [
         (LOG, LOG_COLUMNS),
         ({"Prompt": "Who?", "Bot reply": "It is Ann."}, "--map query=Prompt --map 'answer=Bot reply'"),
-        ({"prompt": "Who?", "system_prompt": "Be brief."}, "--map query=prompt"),
-        ({"frage": "Wer ist es?", "antwort": "Ann"}, "--map query=frage"),
+        ({"prompt": "Who?", "system_prompt": "Be brief."}, "--map query=COLUMN ('prompt' or 'system_prompt')"),
+        ({"frage": "Wer ist es?", "antwort": "Ann"}, "--map query=COLUMN"),
         ({"x": "Who is it", "old_answer": "Ann", "new_answer": "Bea"},
          "--map query=COLUMN --map answer=COLUMN ('old_answer' or 'new_answer')"),
         ({"ask": {"request": "Who?"}, "result": {"text": "Ann", "hits": [{"body": "Ann is here now.", "id": "d1"}]}},

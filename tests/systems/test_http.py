@@ -154,7 +154,7 @@ def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
     ("query", "reply", "warning"),
     [
         ("beside", None, ('no reply has contexts at $.contexts[*] and retrieved_doc_ids at $.retrieved_doc_ids[*]; --set '
-         "'systems.live.reply={answer: $.answer, contexts: $.sources}'")),
+         "'systems.live.reply={answer: $.answer, contexts: \"$.sources[*]\"}'")),
         ("other", {"answer": "$.result.text", "contexts": "$.result.sources[*].text"},
          ("no reply has contexts at $.result.sources[*].text; --set 'systems.live.reply={answer: $.result.text, contexts: "
          '"$.result.sources[*].content"}\'')),

@@ -56,10 +56,11 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
     None if these are not rows on the same questions in the same order, or have no such score.
     """
     shared = side_by_side(library, [metric], (before, system), (newest, system))
+    if shared is None:
+        return None
     record = library.open(newest).record
     own = own_metrics(record.spec)
-    about = known_metric(metric, own)
-    if shared is None or not about:
+    if not (about := known_metric(metric, own)):
         return None
     (a,), (b,), asked = shared
     scored, questions = np.isfinite(a) & np.isfinite(b), numbered(asked)

@@ -93,11 +93,6 @@ class ColumnMapping:
     warnings: tuple[str, ...] = ()
     guesses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    @property
-    def suggestion(self) -> str:
-        """The options that read the columns that are guessed."""
-        return " ".join(map(map_option, self.guesses, self.guesses.values()))
-
     @cached_property
     def taken(self) -> frozenset[str]:
         """The columns and dotted names from which fields are read."""
@@ -234,17 +229,13 @@ class _ColumnMapper:
 
     def _guesses(self) -> dict[str, list[str]]:
         """Columns that may hold a usual field that is not read, by their names and by what is there."""
-        taken = {path.replace("[]", "") for path in self._sources.values()}
-        known = {*taken, *FIELDS}
+        known, lists = {*self._sources.values(), *FIELDS}, _numbered(self._columns)
         rows = [
-            {name: value for name, value in values.items() if name not in known} for values in self._rows[:MOST_ROWS]
+            {name: value for name, value in with_lists(values, lists).items() if name not in known}
+            for values in self._rows[:MOST_ROWS]
         ]
-        open_ = [ours for ours in _USUAL[self._wanted] if not self._has(ours)]
-        guessed = guesses(rows, open_)
-        if lists := _numbered(self._columns):
-            guessed |= guesses([with_lists(row, lists) for row in rows], [ours for ours in open_ if "contexts" in ours])
-        named = {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
-        return {ours: left for ours, paths in named.items() if (left := [path for path in paths if path not in taken])}
+        guessed = guesses(rows, [ours for ours in _USUAL[self._wanted] if not self._has(ours)])
+        return {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
 
     def _listed(self) -> str:
         return listed(map(shown, self._columns), most=12) or "none"

@@ -28,8 +28,7 @@ class Dataset:
 
     ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
     columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``judged_only``:
-    queries without judgments are left out; ``limited``: those beyond a limit are. ``suggestion``: options that read columns
-    which may be ours.
+    queries without judgments are left out; ``limited``: those beyond a limit are.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Dataset:
     warnings: tuple[str, ...] = ()
     judged_only: bool = False
     limited: bool = False
-    suggestion: str = ""
 
     @property
     def partial(self) -> bool:

@@ -85,7 +85,6 @@ def load(
         warnings=tuple(loader.warnings),
         judged_only=any(source.judged_only for source in sources),
         limited=loader.limited,
-        suggestion=loader.suggestion,
     )
 
 
@@ -107,7 +106,6 @@ class _Loader:
     kept: dict[str, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     limited: bool = False
-    suggestion: str = ""
     _rows: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
 
@@ -115,7 +113,6 @@ class _Loader:
         """The samples of one source; its bad rows are raised together when it was read to its end."""
         rows, columns = _with_columns(source, self.mapping, "dataset", self.elsewhere)
         self.mapped = {**columns.sources, **self.mapped}
-        self.suggestion = self.suggestion or columns.suggestion
         builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
         for number, values in rows:
             if self._rows == self.limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -72,12 +72,11 @@ class SystemInput:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is to be evaluated: the dataset's rows, and the systems by name; ``suggestion`` as a Dataset has it."""
+    """What is to be evaluated: the dataset's rows, and the systems by name."""
 
     dataset: Source
     samples: Sequence[Sample]
     systems: Mapping[str, SystemInput]
-    suggestion: str = ""
 
     @property
     def warnings(self) -> list[str]:
@@ -153,7 +152,7 @@ def load(
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     systems = systems or promptfoo.systems_of(dataset.path)
     if not systems:
-        return replace(recorded(source, dataset.samples), suggestion=dataset.suggestion)
+        return recorded(source, dataset.samples)
 
     def system_input(system: str, choice: Any) -> SystemInput:
         if callable(choice):

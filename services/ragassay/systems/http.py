@@ -356,8 +356,7 @@ class HttpClient:
         """What to write to read the answer and the contexts of such a reply, where that is not what is written."""
         found = {} if self._config.stream or not isinstance(reply, dict) else guesses([reply], _GUESSED, of_reply=True)
         paths = {field: [_json_path(place) for place in places] for field, places in found.items()}
-        written: dict[str, str] = {field: path.removesuffix("[*]") for field, path in self._config.reply.items()}
-        if all(written.get(field) in guessed for field, guessed in paths.items()):
+        if all(self._config.reply.get(field) in paths[field] for field in _GUESSED if field in paths):
             return ""
         line = ", ".join(f"{field}: {' or '.join(guessed)}" for field, guessed in paths.items())
         return f"; {self._option('reply', cut(line, _SAID))}"
