@@ -68,12 +68,10 @@ SECONDS = "completion_time"
 _IN_NESTED = {"answer": ("output",), "contexts": ("context",)}  # inside a response they mean one thing
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
-_UNCLEAR = {"output": ("answer", "ground_truth_answer"), "context": ("contexts", "reference_contexts")}
 _USUAL = {
     "dataset": ("query", "answer", "contexts", "ground_truth_answer", "reference_contexts"),
     "responses": ("answer", "contexts"),
 }  # the fields that are looked for in columns with other names
-_NEEDED = ("answer", "contexts", "ground_truth_answer")
 _NUMBERED = re.compile(r"(.*[^\W\d_])[ _.-]?(\d+)")
 _LISTED = ("contexts", "context", *ALIASES["contexts"])
 
@@ -200,7 +198,14 @@ class _ColumnMapper:
         """The mapping by our own names; raises UnknownName for a name that no column may have, BadSettings."""
         by_field: dict[str, str] = {}
         for name, theirs in given.items():
-            ours, where = self._field_named(name, theirs), f"--map {name}={theirs}"
+            ours, where = FIELDS_BY_ALIAS.get(name, name), f"--map {name}={theirs}"
+            if name in ALIASES["relevance_scores"] and self._holds(theirs, Mapping, "{"):
+                ours = "relevance_scores"
+            if ours not in (*FIELDS, "metadata"):
+                unknown = UnknownName("field", name, FIELDS, where=where)
+                if meant := near(name):
+                    unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left"
+                raise unknown
             if ours in by_field:
                 raise BadSettings(f"{ours} is named twice", where=where, hint=f"{ours}={by_field[ours]} is given too")
             if theirs not in self._columns and not self._fills(theirs):
@@ -210,22 +215,6 @@ class _ColumnMapper:
                 raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
             by_field[ours] = theirs
         return by_field
-
-    def _field_named(self, name: str, theirs: str) -> str:
-        """Our field of that name, which may be any that a column may have."""
-        where = f"--map {name}={theirs}"
-        if meanings := _UNCLEAR.get(name):
-            options = " or ".join(map_option(ours, [theirs]) for ours in meanings)
-            raise BadSettings(f"{name} may mean {' or '.join(meanings)}", where=where, hint=f"say {options}")
-        if name in ALIASES["relevance_scores"]:
-            return "relevance_scores" if self._holds(theirs, Mapping, "{") else "relevant_doc_ids"
-        ours = FIELDS_BY_ALIAS.get(name, name)
-        if ours not in (*FIELDS, "metadata"):
-            unknown = UnknownName("field", name, FIELDS, where=where)
-            if meant := near(name):
-                unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left"
-            raise unknown
-        return ours
 
     def _guesses(self) -> dict[str, list[str]]:
         """Columns that may hold a usual field that is not read, by their names and by what is there."""
@@ -316,8 +305,7 @@ class _ColumnMapper:
         is_dataset = self._wanted == "dataset"
         if self._has("query", "history") if is_dataset else self._has(*RESPONSE_FIELDS):
             return
-        needed, others = _USUAL[self._wanted][0], [ours for ours in _NEEDED if not self._has(ours)]
-        what = f"it{', nor ' if others else ''}{', '.join(others)}" if is_dataset else "any part of a response"
+        needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
         guessed = {needed: [], **self._guesses()}
         hint = f"name the columns: {' '.join(map(map_option, guessed, guessed.values()))}"
         if len(self._columns) == 1 and (mark := next((m for m in ";\t|," if m in self._columns[0]), None)):
