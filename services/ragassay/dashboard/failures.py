@@ -30,7 +30,7 @@ def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
     found = worst_rows(ReportWithResults.of(report, few), most, address)
     if found is None:
         return None
-    cards = (Card(card.title, card.about, card.texts[-1:], card.links) for card in found.cards)
+    cards = (Card(card.title, card.about, card.texts[-1:], card.href) for card in found.cards)
     return Cards("Read these first", tuple(cards))
 
 

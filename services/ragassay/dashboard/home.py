@@ -10,7 +10,7 @@ from ragassay.core.errors import AssayError
 from ragassay.core.formatting import minute
 from ragassay.dashboard.changes import against, verdict_of
 from ragassay.dashboard.library import Library
-from ragassay.reporting.document import Block, Card, Cards, Document, Link
+from ragassay.reporting.document import Block, Card, Cards, Document
 from ragassay.reporting.failing import first_fix, words
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import change_sentence, chart_of
@@ -48,7 +48,7 @@ def _latest(library: Library, newest: RunSummary) -> Document:
         if (sentence := first_fix(system)) and system.fix_first:
             cause = system.fix_first.causes[0].cause
             address = f"/ui/runs/{newest.id}/queries?{urlencode({'system': name, 'failure': cause})}"
-            cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), (Link("Read these rows", address),)))
+            cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), address))
     blocks += [Cards("What to fix first", tuple(cards[:MOST_SHOWN]))] if cards else []
     when = f"{minute(newest.created_at)} UTC"
     return Document(

@@ -84,12 +84,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Card:
-    """A row to be read: its query, what names it, texts with their labels, and where to read all of it."""
+    """A row to be read: its query, what names it, texts with their labels, and the address of all of it."""
 
     title: str
     about: str
     texts: tuple[tuple[str, str], ...]
-    links: tuple[Link, ...] = ()
+    href: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ragassay.core.formatting import cut, interval, number, percent, shortlist
 from ragassay.core.models import FactVerdict, Result, SentenceVerdict
 from ragassay.core.report import Aggregate, Report, ReportWithResults, SystemReport
 from ragassay.metrics.failures import FailureName, attribute, failure
-from ragassay.reporting.document import Card, Cards, Cell, Figure, Link, Table
+from ragassay.reporting.document import Card, Cards, Cell, Figure, Table
 from ragassay.reporting.figures import AT_MOST, estimate, share
 from ragassay.stats.intervals import wilson_interval
 
@@ -154,9 +154,8 @@ def worst_rows(report: ReportWithResults, most: int | None = None, address: str 
         counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
         for row in islice(worst_first(report.systems[name], rows), most):
             if attribute(row) or _mean(row, counted) < 1:
-                href = f"{address}?{urlencode({'system': name, 'id': row.query_id})}"
-                links = (Link("Read the row", href),) if address else ()
-                shown.append(Card(cut(row.query, _LONGEST_TEXT), f"{name} {row.query_id}", _texts(row, names), links))
+                href = address and f"{address}?{urlencode({'system': name, 'id': row.query_id})}"
+                shown.append(Card(cut(row.query, _LONGEST_TEXT), f"{name} {row.query_id}", _texts(row, names), href))
     return Cards("Worst rows", tuple(shown)) if shown else None
 
 

@@ -162,7 +162,8 @@ def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
         title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
         unit = "accuracy once this cause and those above are fixed"
         note = f"{AT_MOST} Lines are intervals."
-        yield from filter(None, [bars(title, unit, levels, note=note, waterfall=True, number=n % 6 + 1)])
+        if chart := bars(title, unit, levels, note=note, waterfall=True, number=n % 6 + 1):
+            yield chart
 
 
 def category_chart(report: Report, rows: str = "") -> Chart | None:

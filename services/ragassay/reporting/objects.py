@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -141,12 +140,7 @@ class Comparison(Printable, ComparisonDocument):
         return comparison.of_comparison(self)
 
     def __repr__(self) -> str:
-        pairs = []
-        for pair in self.pairs:
-            outcomes = Counter(pair.metrics[name].outcome for name in self.primary if name in pair.metrics)
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-            pairs.append(f"{pair.b} with {pair.a} on {pair.matching.paired} shared rows: {counts}")
-        return f"<Comparison: {'; '.join(pairs)}>"
+        return f"<Comparison: {' '.join(self.verdict)}>"
 
 
 class Gates(Printable, GateReport):

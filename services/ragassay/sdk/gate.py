@@ -133,18 +133,7 @@ def _baseline(
             reporter.notice(f"warning: {error.message}; gates on a drop are left out this time")
             return gating.without_drops(configuration.gates), None, None
     else:
-        report = _earlier(configuration.baseline)
+        report = resolve(configuration.baseline).report()
     if system and system not in report.systems:
         raise NotFound(f"{name} has no system {system!r}", hint=f"it has: {', '.join(report.systems)}")
     return configuration.gates, report, system
-
-
-def _earlier(baseline: str) -> ReportWithResults:
-    try:
-        return resolve(baseline).report()
-    except NotFound as error:
-        if Path(baseline).suffix == ".json":
-            error.hint = (
-                f"write the report of the version to compare with: ragassay evaluate --config FILE -o {baseline}"
-            )
-        raise

@@ -117,7 +117,8 @@ def resolve(text: str, server: str | None = None) -> Reference:
     if path.is_file():
         return Reference(name, system, server, file=path)
     if any(path.suffix.lower() in form.extensions for form in FORMATS.values()):
-        raise NotFound(f"{path}: there is no such file")
+        hint = f"a report is written by ragassay evaluate DATA -o {path}" if path.suffix == ".json" else None
+        raise NotFound(f"{path}: there is no such file", hint=hint)
     if path.joinpath(REPORT_FILE).is_file() and not path.joinpath("run.json").is_file():
         return Reference(name, system, server, file=path / REPORT_FILE)
     try:
