@@ -16,6 +16,8 @@ from dashboard.cities import NAUGHTY, cities, rows
 from polling import until
 from provider import Answer, Provider
 from ragassay.core.settings import Settings
+from ragassay.dashboard.changes import against
+from ragassay.dashboard.folder import FolderLibrary
 from ragassay.reporting import panels as panels_module
 from ragassay.reporting.charts import Drawn, bars
 from ragassay.reporting.document import Table
@@ -53,6 +55,11 @@ def nights(tmp_path_factory):
         runs = [ragassay.evaluate(list(cities(n)), name=f"night {n}").run.id for n in (4, 18)]
         with browsing() as http:
             yield http, runs
+
+
+def test_against_a_run_that_was_deleted_shows_no_change(served):
+    _, report, home = served
+    assert against(FolderLibrary(FolderStore(home)), "accurate", "default", report.run.id, "gone") is None
 
 
 def first_answer(http, address="/ui/runs"):

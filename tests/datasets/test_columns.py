@@ -27,13 +27,13 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours in ALIASES for alias in ALIASES[ours]])
-def test_load_accepts_the_names_of_other_tools(ours, alias, only):
+def test_load_accepts_the_names_of_other_tools_in_a_file_and_on_the_left_of_map(ours, alias, only):
     given, expected = VALUES.get(ours, ("x", "x"))
     nested = given
     for key in reversed(alias.split(".")):
         nested = {key: nested}
-    for row in ({alias: given}, nested):
-        sample = only(row if ours == "query" else {**Q, **row})
+    for row, mapping in (({alias: given}, {}), (nested, {}), ({"zebra": given}, {alias: "zebra"})):
+        sample = only(row if ours == "query" else {**Q, **row}, mapping=mapping)
         is_of_sample = ours in Sample.model_fields
         assert getattr(sample if is_of_sample else sample.response, ours) == expected
         assert (sample.metadata, sample.response is None) == ({}, is_of_sample)
@@ -111,14 +111,6 @@ def test_map_decides_between_two_names(write, only):
     assert "outputs is kept as metadata, since answer is read from response" in dataset.warnings
     sample = only(row, mapping={"answer": "outputs"})
     assert (sample.answer, sample.metadata) == ("s", {"question": "Q", "response": "r"})
-
-
-@pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours in ALIASES for alias in ALIASES[ours]])
-def test_map_takes_on_its_left_every_name_that_a_column_may_have(ours, alias, only):
-    given, expected = VALUES.get(ours, ("x", "x"))
-    row = {"zebra": given} if ours == "query" else {**Q, "zebra": given}
-    sample = only(row, mapping={alias: "zebra"})
-    assert getattr(sample if ours in Sample.model_fields else sample.response, ours) == expected
 
 
 @pytest.mark.parametrize(
