@@ -169,16 +169,6 @@ def _refuse_old_words(words: list[str]) -> None:
             raise BadSettings(f"there is no command {old!r} any more", hint=f"use: {instead}")
 
 
-def _run(words: list[str]) -> Any:
-    """Run the command that the words begin with; options of the groups around it need not be read."""
-    if not words or words[0] not in _COMMANDS:
-        return app(standalone_mode=False)
-    command, place = _command(words[0]), 1
-    while place < len(words) and words[place] in getattr(command, "commands", ()):
-        command, place = command.commands[words[place]], place + 1
-    return command.main(words[place:], prog_name=" ".join(["ragassay", *words[:place]]), standalone_mode=False)
-
-
 def main() -> NoReturn:
     """Run the command line.
 
@@ -189,7 +179,7 @@ def main() -> NoReturn:
     warnings.showwarning = _one_line
     try:
         _refuse_old_words(sys.argv[1:3])
-        code = _run(sys.argv[1:])
+        code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
     except BadData as error:
