@@ -41,6 +41,7 @@ TABLES = {
     "generator": lambda: (row for row in ROWS),
     "pandas": lambda: pd.DataFrame(ROWS),
     "pandas with arrays": frame_of_arrays,
+    "pandas with a column as its index too": lambda: pd.DataFrame(ROWS).set_index("question", drop=False),
     "pandas on Arrow": lambda: pd.DataFrame(ROWS).convert_dtypes(dtype_backend="pyarrow"),
     "polars": lambda: pl.DataFrame(ROWS),
     "polars lazy": lambda: pl.LazyFrame(ROWS),

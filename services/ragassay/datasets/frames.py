@@ -61,8 +61,8 @@ def _records(data: Any) -> Any:
     if hasattr(data, "iloc") and hasattr(data, "columns"):  # pandas
         if twice := next((name for name in data.columns if list(data.columns).count(name) > 1), None):
             raise BadInput(f"two columns are called {shown(str(twice))}")
-        has_index = any(name is not None for name in data.index.names)
-        return (data.reset_index() if has_index else data).to_dict("records")
+        names = [name for name in data.index.names if name is not None and name not in data.columns]
+        return (data.reset_index(names) if names else data).to_dict("records")
     for method in ("to_dicts", "to_pylist"):  # polars; Arrow
         if hasattr(data, method):
             return getattr(data, method)()
