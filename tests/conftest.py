@@ -64,15 +64,18 @@ def cli(capsys, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def own_metrics():
+def own_things():
     """What a test registers is unknown again after it."""
+    from ragassay.judges.custom import JUDGES
     from ragassay.metrics.metric import METRICS
+    from ragassay.reporting.files import EXPORTERS
+    from ragassay.systems.functions import SYSTEMS
 
     METRICS.import_ours()  # they would not register twice
-    known = dict(METRICS._things)
-    yield
-    METRICS._things.clear()
-    METRICS._things.update(known)
+    with pytest.MonkeyPatch.context() as patch:
+        for registry in (METRICS, JUDGES, SYSTEMS, EXPORTERS):
+            patch.setattr(registry, "_things", dict(registry._things))
+        yield
 
 
 def pytest_collection_modifyitems(items):

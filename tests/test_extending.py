@@ -20,22 +20,10 @@ from ragassay.core.protocols import Call, Reply
 from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.panel import Rater
 from ragassay.llm.journal import CostEstimator, MemoryJournal
-from ragassay.metrics.metric import METRICS
-from ragassay.reporting.files import EXPORTERS, exporter
-from ragassay.systems.functions import SYSTEMS
+from ragassay.reporting.files import exporter
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-REGISTRIES = (METRICS, JUDGES, SYSTEMS, EXPORTERS)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays_registered():
-    METRICS.import_ours()  # they would not register twice
-    kept = [dict(registry._things) for registry in REGISTRIES]
-    yield
-    for registry, things in zip(REGISTRIES, kept, strict=True):
-        registry._things.clear()
-        registry._things.update(things)
+pytestmark = pytest.mark.usefixtures("own_things")
 
 
 @pytest.fixture

@@ -36,17 +36,10 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def receiving(redis, home):
+def server(redis, home):
     """One server for all, so that its worker process starts once."""
     with serving(redis.url, Settings.model_construct(max_upload_bytes=200_000, home=home)) as served:
         yield served
-
-
-@pytest.fixture
-def served(receiving):
-    receiving.jobs.store.redis.flushall()
-    receiving.queue.sent.clear()
-    return receiving
 
 
 def test_rows_that_are_uploaded_come_back_and_the_same_rows_are_the_same_version(served, home):

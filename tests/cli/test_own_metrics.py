@@ -28,7 +28,7 @@ def own_words(sample):
 """
 PLUGGED = "data: ../d.jsonl\nplugins: [own.py]\nmetrics: [own_words, mrr]\ngates: [own_words: '<= 3']\n"
 
-pytestmark = pytest.mark.usefixtures("own_metrics")
+pytestmark = pytest.mark.usefixtures("own_things")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.metric import metric
 from ragassay.metrics.ranked import Ranked
 
-pytestmark = pytest.mark.usefixtures("own_metrics")
+pytestmark = pytest.mark.usefixtures("own_things")
 
 
 def scores(name, samples, **options):

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _light(monkeypatch, tmp_path, own_metrics):
+def _light(monkeypatch, tmp_path, own_things):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ragassay.evaluation.runtime.embedder", lambda *_: (None, "the tests need no model"))
 
