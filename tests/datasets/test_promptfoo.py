@@ -10,7 +10,7 @@ def result(test, provider, output, **extra):
         "promptIdx": 0,
         "testIdx": test,
         "provider": {"id": provider, "label": ""},
-        "vars": {"query": query, "context": truth},
+        "vars": {"query": query, "context": f"The handbook of operations says this of it: {truth}"},
         "testCase": {"assert": [{"type": "factuality", "value": truth}]},
         "response": output and {"output": output, "tokenUsage": {"prompt": 10, "completion": 5}},
         "latencyMs": 812,

@@ -23,7 +23,8 @@ _NO_TEXT = frozenset(
 )
 MOST_ROWS = 20  # are looked at
 _MOST_TEXTS, _DEEPEST = 1000, 8  # of a row
-_WORDS_OF_PASSAGE = 3  # at least, on average: ids and names of sources have fewer
+_WORDS_OF_PASSAGE = 3  # in a list, at least, on average: ids have fewer
+_WORDS_IN_ONE_TEXT = 8  # names of sources and titles have fewer
 
 
 def guesses(
@@ -43,11 +44,12 @@ def guesses(
         words = [word.lower().removesuffix("s") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path)]
         if not _NO_TEXT.isdisjoint(words[-1:]) or "metadata" in words:
             continue
-        length = sum(len(text.split()) for text in texts) / len(texts)
-        ours = _meant(words, in_list="[]" in path, is_passage=length >= _WORDS_OF_PASSAGE)
+        length, in_list = sum(len(text.split()) for text in texts) / len(texts), "[]" in path
+        is_passage = length >= (_WORDS_OF_PASSAGE if in_list else _WORDS_IN_ONE_TEXT)
+        ours = _meant(words, in_list=in_list, is_passage=is_passage)
         if ours in found:
             found[ours].append(path)
-        elif ours is None and "[]" not in path and length > 1:
+        elif ours is None and not in_list and length > 1:
             unnamed.append(path)
     if of_reply and not found["answer"]:
         found["answer"] = unnamed

@@ -147,14 +147,14 @@ def _with_columns(
     if not first:
         source.check()
         raise NothingToEvaluate("there are no rows", where=str(source.path))
-    if source.canonical:
-        return chain(first, rows), ColumnMapping({})
     reading: Iterator[NumberedRow] = chain(first, rows)
+    if source.canonical:
+        return reading, ColumnMapping({})
     names = {*source.columns, *(name for _, values in first for name in values)}
     if lists := lists_in_columns(names, mapping):
-        first = [(number, with_lists(values, lists)) for number, values in first]
-        reading = chain(first, ((number, with_lists(values, lists)) for number, values in rows))
-    return reading, decide_columns(source, [values for _, values in first], mapping, wanted, elsewhere)
+        reading = ((number, with_lists(values, lists)) for number, values in reading)
+    deciding = [with_lists(values, lists) for _, values in first]
+    return reading, decide_columns(source, deciding, mapping, wanted, elsewhere)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:

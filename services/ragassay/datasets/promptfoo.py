@@ -73,7 +73,8 @@ def _test(result: Mapping[str, Any]) -> str:
 
 def _question(result: Mapping[str, Any]) -> dict[str, Any]:
     variables = result["vars"]
-    row = {"query_id": _test(result), "vars": variables}
+    others = {name: value for name, value in variables.items() if name not in _CONTEXT_VARS}  # each response has them
+    row = {"query_id": _test(result), "vars": others}
     truth = next((variables[name] for name in _TRUTH_VARS if variables.get(name)), None) or _asserted(result)
     return row if truth is None else {**row, "ground_truth_answer": truth}
 
