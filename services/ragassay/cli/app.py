@@ -16,7 +16,7 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
-from ragassay.core.errors import AssayError, BadData, class_and_reason
+from ragassay.core.errors import AssayError, BadData, BadSettings, class_and_reason
 
 logger = logging.getLogger("ragassay")
 
@@ -78,6 +78,26 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="ragassay", cls=_Commands, add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+
+_INSTEAD = {
+    "run": "ragassay evaluate --config FILE",
+    "submit": "ragassay evaluate DATA --server URL",
+    "report": "ragassay show RUN",
+    "power": "ragassay compare RUN --detect X",
+    "up": "ragassay serve",
+    "worker": "ragassay serve worker",
+    "beat": "ragassay serve scheduler",
+    "init": "ragassay info init",
+    "doctor": "ragassay info doctor",
+    "metrics": "ragassay info metrics",
+    "schema": "ragassay info schema",
+    "data describe": "ragassay data show DATA",
+    "data versions": "ragassay data show NAME",
+    "judge prefer": "ragassay compare A B --pairwise MODEL",
+    "schedule pause": "ragassay schedule set NAME --pause",
+    "schedule resume": "ragassay schedule set NAME --resume",
+    "admin alive": "ragassay serve worker --check",
+}  # commands of development builds: their refusal says what to write
 
 
 def _version(wanted: bool) -> None:
@@ -142,6 +162,13 @@ def _one_line(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"warning: {message}", err=True)
 
 
+def _refuse_old_words(words: list[str]) -> None:
+    """Raise BadSettings that names the command in place of one that is gone."""
+    for old in (" ".join(words), "".join(words[:1])):
+        if instead := _INSTEAD.get(old):
+            raise BadSettings(f"there is no command {old!r} any more", hint=f"use: {instead}")
+
+
 def main() -> NoReturn:
     """Run the command line.
 
@@ -151,6 +178,7 @@ def main() -> NoReturn:
     logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
     warnings.showwarning = _one_line
     try:
+        _refuse_old_words(sys.argv[1:3])
         code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
