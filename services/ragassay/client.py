@@ -24,6 +24,7 @@ from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
 from ragassay.core.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.core.settings import Settings
+from ragassay.datasets.columns import MapOption
 from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.versions import (
     DatasetPage,
@@ -303,7 +304,7 @@ class ServiceDatasets:
         name: str | None = None,
         *,
         description: str | None = None,
-        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        map: MapOption | None = None,  # noqa: A002 - as the option is called
         duplicates: Literal["error", "keep_first"] = "error",
     ) -> KeptVersion:
         """Keep rows as a version of ``name``. ``data``: a file, a dataset stored here, or rows as ``evaluate`` takes them.

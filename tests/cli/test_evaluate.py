@@ -45,6 +45,14 @@ def test_a_bad_file_or_option_gives_one_clear_line_and_leaves_nothing(case, cli,
     assert not any((tmp_path / "home" / "runs").glob("*"))
 
 
+def test_map_of_a_field_twice_is_for_files_whose_columns_differ(cli, tmp_path):
+    (tmp_path / "questions.csv").write_text("user_question,reference\nWhere is Ann?,Ann is here.\n")
+    (tmp_path / "answers.csv").write_text("Frage,answer\nWhere is Ann?,Ann is here.\n")
+    maps = ("--map", "query=Frage", "--map", "query=user_question")
+    code, out, _ = cli("evaluate", "questions.csv", "--system", "old=answers.csv", *maps, "--metrics", "token_f1")
+    assert (code, "1.000" in out) == (0, True)
+
+
 def test_resume_takes_limits_and_files_to_write_and_nothing_else_of_the_configuration(cli):
     allowed = {"-o": "r.json", "--budget-usd": "1", "--import": "json", "--set": "budget.tokens=5"}
     for flag, value in ({flag.name: "1" for flag in FLAGS.values()} | allowed).items():

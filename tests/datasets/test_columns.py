@@ -119,6 +119,11 @@ def test_map_decides_between_two_names(write, only):
         ({"output": "a"}, "unknown field 'output'; did you mean answer=a?"),
         ({"context": "a"}, "unknown field 'context'; did you mean contexts=a?"),
         ({"response": "a", "answer": "b"}, "--map answer=b: answer is named twice; answer=a is given too"),
+        ({"answer": ["a", "b"]}, "--map answer=b: answer is named twice; answer=a is given too"),
+        (
+            {"answer": ["x", "y"]},
+            "has no column 'x'; its columns are 'query', 'a' and 'b'; if another file has it, add --map answer=",
+        ),
         ({"qestion": "a"}, "unknown field 'qestion'; did you mean query=a?"),
     ],
 )

@@ -57,6 +57,13 @@ def test_join_by_ids_or_by_texts(joined, rows, responses, answers):
     assert joined(rows, responses) == answers
 
 
+def test_join_by_texts_in_columns_that_differ_by_file(write):
+    mapping = {"query": ["user_question", "Frage"]}
+    dataset = load(write("data.json", [{"user_question": "A?"}, {"user_question": "B?"}]), mapping=mapping)
+    responses = load_responses(write("s.csv", "Frage,answer\nB?,b\n"), mapping=mapping)
+    assert {query_id: response.answer for query_id, response in join(dataset, responses, "s").items()} == {"q_1": "b"}
+
+
 A = [{"query": "A?", "answer": "x"}]
 
 

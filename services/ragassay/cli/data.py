@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from ragassay.cli.options import AsJson, BudgetUsd, Concurrency, Map, Plugins, import_plugins, pairs
+from ragassay.cli.options import AsJson, BudgetUsd, Concurrency, Map, Plugins, import_plugins, named_columns
 from ragassay.cli.terminal import print_document, print_facts, print_json
 from ragassay.core.errors import BadSettings
 from ragassay.core.formatting import listed
@@ -79,7 +79,7 @@ def import_(
     from ragassay.core.files import to_lines, write_whole
     from ragassay.datasets.ir import PREFIX, ir_passages
 
-    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    columns = named_columns(mapping)
     of_library = next((str(file) for file in files if str(file).startswith(PREFIX)), None)
     if of_library and (len(files) > 1 or columns or format != "auto"):
         raise BadSettings("is imported alone and without options about files", where=of_library)
@@ -119,7 +119,7 @@ def show(
     from ragassay.storage.datasets import FolderDatasets, open_data
 
     import_plugins(plugin)
-    columns, store = pairs(mapping, "--map", "OURS=THEIRS"), FolderDatasets(Settings().home)
+    columns, store = named_columns(mapping), FolderDatasets(Settings().home)
     version = file_or_version(store, source)
     reading: dict[str, Any] = {"format": format, "duplicates": duplicates}
     described = _datasets().describe(source, similar=similar, map=columns, **reading)

@@ -48,7 +48,8 @@ Map = Annotated[
     Option(
         "--map",
         metavar="OURS=THEIRS",
-        help="Your column of a field, such as answer=reply or contexts=docs.text, if its name isn't recognized. Repeatable.",
+        help="Your column of a field, such as answer=reply or contexts=docs.text, if its name isn't recognized. Repeatable, "
+        "also for one field, if the columns of your files differ.",
     ),
 ]
 Concurrency = Annotated[int | None, Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
@@ -68,6 +69,15 @@ class Flag(NamedTuple):
 
 def _pairs(form: str, flag: str) -> Callable[[Sequence[str]], dict[str, str]]:
     return lambda texts: pairs(texts, flag, form)
+
+
+def named_columns(texts: Sequence[str] | None) -> dict[str, list[str]]:
+    """{our field: their columns} of ``--map``, which may name a field several times, for files with different columns."""
+    columns: dict[str, list[str]] = {}
+    for text in texts or ():
+        for ours, theirs in pairs([text], "--map", "OURS=THEIRS").items():
+            columns.setdefault(ours, []).append(theirs)
+    return columns
 
 
 def _text(name: str, key: str, metavar: str, about: str, kind: Any = str | None) -> Flag:
@@ -100,7 +110,7 @@ FLAGS = {
     "metrics": _text("--metrics", "metrics", "A,B", _METRICS)._replace(read=split_names),
     "name": _text("--name", "name", "NAME", "Name of the run. [that of the data]"),
     "limit": _text("--limit", "limit", "N", "Only the first N rows. [all]", int | None),
-    "map": Flag("--map", ("map",), Map, _pairs("OURS=THEIRS", "--map")),
+    "map": Flag("--map", ("map",), Map, named_columns),
     "seed": _text("--seed", "seed", "N", "Seed of the judge and of every random draw. [0]", int | None),
     "concurrency": Flag("-j", ("performance", "concurrency"), Concurrency),
     "budget_usd": Flag("--budget-usd", ("budget", "usd"), BudgetUsd),

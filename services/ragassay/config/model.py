@@ -150,8 +150,10 @@ class ProjectConfig(GatedConfig):
     format: Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"] = Field(
         "auto", description="format of the files"
     )
-    map: dict[str, str] = Field(
-        {}, description="your column for each of our fields that isn't recognized", examples=[{"answer": "reply_text"}]
+    map: dict[str, str | list[str]] = Field(
+        {},
+        description="your column for each of our fields that isn't recognized; a list if the files' columns differ",
+        examples=[{"answer": "reply_text"}],
     )
     duplicates: Literal["error", "keep_first"] = Field(
         "error", description="what to do if a response lists a document twice"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.formatting import listed
@@ -24,6 +24,8 @@ from ragassay.datasets.guesses import MOST_ROWS, guesses
 from ragassay.datasets.source import Source
 
 Wanted = Literal["dataset", "responses"]
+MapOption: TypeAlias = Mapping[str, str | Sequence[str]]
+"""{our field: their column, or columns of which each file has one}."""
 
 RESPONSE_FIELDS = tuple(name for name in Response.model_fields if name != "metadata")
 SAMPLE_FIELDS = tuple(name for name in Sample.model_fields if name not in ("metadata", "response"))
@@ -140,11 +142,13 @@ class ColumnMapping:
 def decide_columns(
     source: Source,
     rows: Sequence[Mapping[str, Any]],
-    mapping: Mapping[str, str],
+    mapping: MapOption,
     wanted: Wanted,
     elsewhere: Collection[str] = (),
 ) -> ColumnMapping:
     """What the columns of a source are, by its header and its first rows. ``mapping`` is {our field: their column}.
+
+    If it names several columns for a field, the source is to have one of them.
 
     The columns of fields ``elsewhere`` may be missing: they are in another file.
 
@@ -163,15 +167,15 @@ class _ColumnMapper:
         self,
         source: Source,
         rows: Sequence[Mapping[str, Any]],
-        given: Mapping[str, str],
+        mapping: MapOption,
         wanted: Wanted,
         elsewhere: Collection[str],
     ) -> None:
         self._path, self._rows, self._wanted = source.path, rows, wanted
         self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
         self._filled = {name for values in rows for name, value in values.items() if value is not None}
-        self._in_seconds = given.get(SECONDS)
-        self._given = self._by_field(given, elsewhere)
+        self._in_seconds = {theirs for name, theirs in _pairs(mapping) if name == SECONDS}
+        self._given = self._by_field(mapping, elsewhere)
         self._nested = "response" not in self._given.values() and any(
             isinstance(v.get("response"), Mapping) for v in rows
         )
@@ -185,7 +189,7 @@ class _ColumnMapper:
         self._map_ambiguous("context", self._meaning_of_context)
         self._require_input()
         seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
-        seconds |= {self._in_seconds} if self._in_seconds else set()
+        seconds |= self._in_seconds
         in_seconds = frozenset(ours for ours, path in self._sources.items() if path in seconds)
         if any(map(self._has, in_seconds)):
             self._warnings.append(
@@ -194,10 +198,11 @@ class _ColumnMapper:
         metadata = self._given.get("metadata", "metadata")
         return ColumnMapping(self._sources, metadata, self._nested, in_seconds, tuple(self._warnings), self._guesses())
 
-    def _by_field(self, given: Mapping[str, str], elsewhere: Collection[str]) -> dict[str, str]:
+    def _by_field(self, mapping: MapOption, elsewhere: Collection[str]) -> dict[str, str]:
         """The mapping by our own names; raises UnknownName for a name that no column may have, BadSettings."""
         by_field: dict[str, str] = {}
-        for name, theirs in given.items():
+        missing: dict[str, BadSettings] = {}
+        for name, theirs in _pairs(mapping):
             ours, where = FIELDS_BY_ALIAS.get(name, name), f"--map {name}={theirs}"
             if name in ALIASES["relevance_scores"] and self._holds(theirs, Mapping, "{"):
                 ours = "relevance_scores"
@@ -206,14 +211,17 @@ class _ColumnMapper:
                 if meant := near(name):
                     unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left"
                 raise unknown
+            if theirs not in self._columns and not self._fills(theirs):
+                what = f"{self._path} has no column {shown(theirs)}"
+                hint = f"its columns are {self._listed()}; if another file has it, add --map {ours}=COLUMN for this one"
+                missing.setdefault(ours, BadSettings(what, where=where, hint=hint))
+                continue
             if ours in by_field:
                 raise BadSettings(f"{ours} is named twice", where=where, hint=f"{ours}={by_field[ours]} is given too")
-            if theirs not in self._columns and not self._fills(theirs):
-                if ours in elsewhere:
-                    continue
-                what = f"{self._path} has no column {shown(theirs)}"
-                raise BadSettings(what, where=where, hint=f"its columns are {self._listed()}")
             by_field[ours] = theirs
+        for ours, error in missing.items():
+            if ours not in by_field and ours not in elsewhere:
+                raise error
         return by_field
 
     def _guesses(self) -> dict[str, list[str]]:
@@ -322,13 +330,22 @@ def map_option(ours: str, columns: Sequence[str]) -> str:
     return f"--map {ours}=COLUMN" + (f" ({' or '.join(map(shown, columns))})" if columns else "")
 
 
-def lists_in_columns(columns: Collection[str], mapping: Mapping[str, str]) -> frozenset[str]:
+def _pairs(mapping: MapOption) -> list[tuple[str, str]]:
+    return [
+        (ours, column)
+        for ours, theirs in mapping.items()
+        for column in ([theirs] if isinstance(theirs, str) else theirs)
+    ]
+
+
+def lists_in_columns(columns: Collection[str], mapping: MapOption) -> frozenset[str]:
     """Names of lists that stand in several columns, to be read as one: ``context`` for ``context_1`` and ``context_2``.
 
     They are lists of contexts, or named in ``mapping`` as if they were columns; none of whose columns is named there.
     """
-    single = {match[1] for column in mapping.values() if (match := _NUMBERED.fullmatch(column))}
-    return (_numbered(columns) & {*_LISTED, *mapping.values()}) - single
+    named = {column for _, column in _pairs(mapping)}
+    single = {match[1] for column in named if (match := _NUMBERED.fullmatch(column))}
+    return (_numbered(columns) & {*_LISTED, *named}) - single
 
 
 def _numbered(columns: Collection[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ import gc
 import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -26,6 +26,7 @@ from ragassay.datasets.columns import (
     RESPONSE_FIELDS,
     SAMPLE_FIELDS,
     ColumnMapping,
+    MapOption,
     Wanted,
     decide_columns,
     lists_in_columns,
@@ -46,7 +47,7 @@ def load(
     data: Any,
     *,
     format: str = "auto",  # noqa: A002 - the name of the option
-    mapping: Mapping[str, str] | None = None,
+    mapping: MapOption | None = None,
     duplicates: Duplicates = "error",
     limit: int | None = None,
     max_grade: float | None = None,
@@ -59,8 +60,8 @@ def load(
     many samples are kept in a temporary file (``set_aside``). ``limit``: only this number of rows, from the first, is read
     and checked. A row with a grade above ``max_grade`` is a bad row.
 
-    ``mapping`` is {our field: their column}; dots reach into objects. With ``other_files``, of the responses, it names their
-    columns too. ``duplicates`` says what becomes of a document id
+    ``mapping`` is {our field: their column, or several of which each file has one}; dots reach into objects. With
+    ``other_files``, of the responses, it names their columns too. ``duplicates`` says what becomes of a document id
     that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``. Raises NotFound,
     BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row, at most
     ``max_problems``.
@@ -97,7 +98,7 @@ def are_files(data: Any) -> bool:
 class _Loader:
     """The samples of sources that are read one after the other, and what there is to say of them."""
 
-    mapping: Mapping[str, str]
+    mapping: MapOption
     duplicates: Duplicates
     limit: int | None
     max_grade: float | None
@@ -135,7 +136,7 @@ class _Loader:
 
 
 def _with_columns(
-    source: Source, mapping: Mapping[str, str], wanted: Wanted, elsewhere: Collection[str]
+    source: Source, mapping: MapOption, wanted: Wanted, elsewhere: Collection[str]
 ) -> tuple[Iterator[NumberedRow], ColumnMapping]:
     """All rows of a source, and its columns as its first rows decide them; raises NothingToEvaluate without rows."""
     rows, first, size = iter(source), list[NumberedRow](), 0
@@ -175,7 +176,7 @@ def load_responses(
     data: Any,
     *,
     format: str = "auto",  # noqa: A002 - the name of the option
-    mapping: Mapping[str, str] | None = None,
+    mapping: MapOption | None = None,
     duplicates: Duplicates = "error",
 ) -> Responses:
     """One system's recorded responses, in a file or in rows as ``load`` takes them.

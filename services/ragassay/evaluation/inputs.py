@@ -15,6 +15,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.protocols import digest
 from ragassay.core.report import Called, Source
 from ragassay.datasets import promptfoo
+from ragassay.datasets.columns import MapOption
 from ragassay.datasets.dataset import Dataset, digest_of_responses
 from ragassay.datasets.frames import rows_in
 from ragassay.datasets.load import join, load_responses
@@ -118,7 +119,7 @@ def load(
     *,
     corpus: Path | None = None,
     format: str = "auto",  # noqa: A002 - as the option is called
-    mapping: Mapping[str, str] | None = None,
+    mapping: MapOption | None = None,
     duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
     max_grade: float | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from ragassay.core.eval_config import Budget
 from ragassay.core.models import Sample
 from ragassay.core.protocols import digest
 from ragassay.core.settings import Settings
+from ragassay.datasets.columns import MapOption
 from ragassay.datasets.corpus import Corpus
 from ragassay.datasets.describe import DatasetDescription, describe
 from ragassay.datasets.diff import DatasetDifference, difference
@@ -49,7 +50,7 @@ class Datasets:
         *,
         description: str | None = None,
         format: str = "auto",  # noqa: A002 - as the option is called
-        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        map: MapOption | None = None,  # noqa: A002 - as the option is called
         duplicates: Duplicates = "error",
     ) -> DatasetVersion:
         """Keep rows as a version: a file or a list of files, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them.
@@ -91,7 +92,7 @@ class Datasets:
         *,
         similar: float = 0.8,
         format: str = "auto",  # noqa: A002 - as the option is called
-        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        map: MapOption | None = None,  # noqa: A002 - as the option is called
         duplicates: Duplicates = "error",
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""

@@ -33,7 +33,7 @@ class EvalOptions(TypedDict, total=False):
     performance: Mapping[str, Any]
     corpus: str | Path | None
     format: Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"]
-    map: Mapping[str, str]
+    map: Mapping[str, str | Sequence[str]]
     duplicates: Literal["error", "keep_first"]
     limit: int | None
     labels: str | Path | None

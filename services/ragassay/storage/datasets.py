@@ -6,7 +6,7 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import orjson
 
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.files import numbered_lines, write_by_digest, write_whole
+from ragassay.datasets.columns import MapOption
 from ragassay.datasets.dataset import Dataset
 from ragassay.datasets.load import load
 from ragassay.datasets.rows import Duplicates
@@ -58,7 +59,7 @@ def open_data(
     data: Any,
     *,
     format: str = "auto",  # noqa: A002 - as the option is called
-    mapping: Mapping[str, str] | None = None,
+    mapping: MapOption | None = None,
     duplicates: Duplicates = "error",
     limit: int | None = None,
     max_grade: float | None = None,
