@@ -42,6 +42,8 @@ BROKEN = [
     ("csv with too few cells", "a.csv", 'query,answer\n"a\nb",c\nd\n', "a.csv:4: has 1 cell", BadData),
     ("csv with a column twice", "a.csv", "query,answer,answer\na,b,c\n", "a.csv: 'answer': ", BadData),
     ("csv with an open quote", "a.csv", 'query,answer\na,b\n"c,d\ne,f\n', "a.csv:3: is not valid CSV", BadData),
+    ("csv with semicolons, and commas in cells", "a.csv", "query;answer\na;b\na;b, c\na;d, e\n", "a.csv:1: the header has 1 cell, line 3 has 2; are the columns separated by ';'?", BadData),
+    ("csv with semicolons and quotes", "a.csv", '"query";"answer"\n"a, b";"c"\n', "separated by ';'?", BadData),
     ("csv whose list is no list", "a.csv", 'query,relevant_doc_ids\na,"[d1, d2]"\n', "a.csv:2: relevant_doc_ids: ", BadData),
     ("csv with a row without a query", "a.csv", "query,answer\na,b\n,c\n", "a.csv:3: query: is missing", BadData),
     ("csv with a million columns", "a.csv", ",".join(f"c{n}" for n in range(1_000_000)) + "\n", "has 1,000,000 columns", TooLarge),

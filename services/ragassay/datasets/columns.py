@@ -21,7 +21,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.conversations import answer_text
 from ragassay.datasets.guesses import MOST_ROWS, guesses
-from ragassay.datasets.source import Source
+from ragassay.datasets.source import Source, separator_hint
 
 Wanted = Literal["dataset", "responses"]
 MapOption: TypeAlias = Mapping[str, str | Sequence[str]]
@@ -316,8 +316,8 @@ class _ColumnMapper:
         needed, what = ("query", "it") if is_dataset else ("answer", "any part of a response")
         guessed = {needed: [], **self._guesses()}
         hint = f"name the columns: {' '.join(map(map_option, guessed, guessed.values()))}"
-        if len(self._columns) == 1 and (mark := next((m for m in ";\t|," if m in self._columns[0]), None)):
-            hint = f"are the columns separated by {mark!r}? write them with commas, or with tabs and set format=tsv"
+        if len(self._columns) == 1 and (separated := separator_hint(self._columns[0])):
+            hint = separated
         elif is_dataset and not guessed["query"] and self._has("query_id") and self._has(*RESPONSE_FIELDS):
             hint += f"; if the questions are in another file: ragassay evaluate QUESTIONS --system v1={self._path}"
         raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)

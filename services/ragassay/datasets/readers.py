@@ -31,6 +31,7 @@ from ragassay.datasets.source import (
     object_of,
     parse,
     read_errors,
+    separator_hint,
     text_lines,
     too_large_unpacked,
 )
@@ -130,6 +131,8 @@ def _csv_rows(source: Source, records: Iterator[tuple[int, list[str]]]) -> Itera
     for number, record in records:
         if len(record) == len(source.columns):
             yield number, open_cells({name: cell for name, cell in zip(source.columns, record, strict=True) if cell})
+        elif len(source.columns) == 1 and (hint := separator_hint(source.columns[0])):
+            raise BadData([f"{source.path}:1: the header has 1 cell, line {number} has {len(record)}"], hint=hint)
         else:
             cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
             source.add_problem(number, f"has {cells}, the header has {len(source.columns)}")
@@ -146,7 +149,9 @@ def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield start, record
             start = reader.line_num + 1
     except csv.Error as error:
-        hint = "is a quote never closed, or not written twice inside a quoted cell?"
+        _, header = next(text_lines(path))
+        hint = None if delimiter in header else separator_hint(header)
+        hint = hint or "is a quote never closed, or not written twice inside a quoted cell?"
         raise BadData([f"{path}:{start}: is not valid CSV: {error}"], hint=hint) from None
 
 

@@ -121,6 +121,12 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise BadData([f"{path}:{number}: {undecodable(error)}"], hint=SAVE_AS_UTF8) from None
 
 
+def separator_hint(header: str) -> str | None:
+    """What to do about a header that is one column, where another character may separate several."""
+    mark = next((mark for mark in ";\t|," if mark in header), None)
+    return mark and f"are the columns separated by {mark!r}? write them with commas, or with tabs and set format=tsv"
+
+
 def undecodable(error: UnicodeDecodeError) -> str:
     """Which byte of a line is not UTF-8."""
     column = error.start - error.object.rfind(b"\n", 0, error.start)
