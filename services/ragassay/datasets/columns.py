@@ -225,13 +225,15 @@ class _ColumnMapper:
         return by_field
 
     def _guesses(self) -> dict[str, list[str]]:
-        """Columns that may hold a usual field that is not read, by their names and by what is there."""
-        known, lists = {*self._sources.values(), *FIELDS}, _numbered(self._columns)
+        """Columns that may hold a usual field that is not read, or texts read from objects, by their names and values."""
+        usual, lists = _USUAL[self._wanted], _numbered(self._columns)
+        objects = {o: c for o, c in self._sources.items() if o in usual and o != "answer" and self._holds(c, Mapping)}
+        known = {*self._sources.values(), *FIELDS} - set(objects.values())
         rows = [
             {name: value for name, value in with_lists(values, lists).items() if name not in known}
             for values in self._rows[:MOST_ROWS]
         ]
-        guessed = guesses(rows, [ours for ours in _USUAL[self._wanted] if not self._has(ours)])
+        guessed = guesses(rows, [ours for ours in usual if ours in objects or not self._has(ours)])
         return {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
 
     def _listed(self) -> str:

@@ -71,7 +71,9 @@ class RowBuilder:
                 bad[self._key] = f"{shown(key)} is used already in {place}"
             bad |= grade_problem(sample, self.max_grade)
         for place, what in bad.items():
-            self.source.add_problem(number, f"{self.columns.label(place)}: {what}")
+            guessed = self.columns.guesses.get(place)
+            option = f"; {map_option(place, guessed)}" if guessed else ""
+            self.source.add_problem(number, f"{self.columns.label(place)}: {what}{option}")
         return None if bad else sample
 
     def warnings(self) -> list[str]:
