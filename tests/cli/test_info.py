@@ -68,3 +68,11 @@ def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, 
         report = json.loads(cli("evaluate", "--json", *options)[1])
         assert (report["provenance"]["metrics"], report["provenance"]["configuration"]["seed"]) == (metrics, seed)
         assert json.loads((tmp_path / file).read_bytes()) == report
+
+
+@pytest.mark.parametrize(
+    ("words", "new"),
+    [(["power", "r.json"], "compare RUN --detect X"), (["admin", "alive"], "serve worker --check")],
+)
+def test_a_word_that_is_gone_names_the_command_in_its_place(cli, words, new):
+    assert cli.refused(*words).endswith(f"use: ragassay {new}\n")
