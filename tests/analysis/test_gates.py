@@ -202,7 +202,7 @@ def test_gate_is_undecided_if_too_few_queries_differ_to_show_a_drop(differ, caus
     now, before = mrr_report([0.0] * differ + [1.0] * 14), mrr_report([1.0] * (differ + 14))
     missed = check_gate(now, {"metric": "mrr", "max_drop": 0.02}, before)
     assert (missed.passed, missed.cause) == (False, cause)
-    assert (f"only {differ} queries" in missed.reason) is (cause == "undecided")
+    assert (f"only {differ} quer{'y' if differ == 1 else 'ies'} differ" in missed.reason) is (cause == "undecided")
     assert check_gate(before, {"metric": "mrr", "max_drop": 0.02}, now).passed  # no drop, so nothing to show
 
 

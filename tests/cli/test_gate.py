@@ -69,6 +69,7 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
         code, out, _ = cli("gate", "ragassay.yaml", "--json")  # the file holds other responses to the same questions
         assert (code, json.loads(out)["cautions"]) == (ends, [])
     assert json.loads(out)["results"][0]["cause"] == "undecided"
+    assert re.search("drop <= 0.000 +UNDECIDED", cli("gate", "ragassay.yaml")[1])
 
 
 def test_a_run_is_not_its_own_baseline_but_one_of_its_systems_may_be_that_of_the_others(cli, folder):

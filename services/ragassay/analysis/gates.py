@@ -460,7 +460,8 @@ class _Case:
             return Estimate(value=None, n=0, missing=missing, reason=reason), None, None
         reason, first, corrected_by = difference.interval.reason, difference.mean_a, difference.corrected_by
         if corrected_by is None and difference.shown is None:
-            few = f"{difference.changed} queries differ, too few to show a drop (alpha {self.contrast.alpha:g})"
+            differ = "query differs" if difference.changed == 1 else "queries differ"
+            few = f"{difference.changed} {differ}, too few to show a drop (alpha {self.contrast.alpha:g})"
             reason = f"only {few}: evaluate more queries"
         if corrected_by is not None and before.corrected_by is not None:
             first = before.value or 0.0

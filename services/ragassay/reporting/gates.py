@@ -46,4 +46,5 @@ EXPORTERS: Exporters[GateReport] = Exporters(
 
 def _row(result: GateResult) -> tuple[str, ...]:
     value = number(result.value, beside=result.threshold)
-    return (result.name, "passed" if result.passed else "MISSED", value, f"{result.n}/{result.rows}", result.reason)
+    outcome = "passed" if result.passed else "UNDECIDED" if result.cause == "undecided" else "MISSED"
+    return (result.name, outcome, value, f"{result.n}/{result.rows}", result.reason)
