@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from handmade_reports import mrr_report, stored
+from handmade_reports import make_report, mrr_report, row, rows, stored
 from offline_runs import write_jsonl
 from ragassay.storage.folder import FolderStore
 
@@ -27,8 +27,8 @@ def folder(cli, tmp_path):
     return tmp_path
 
 
-def configure(folder, *gates, more=""):
-    text = "data: data.jsonl\nmetrics: [mrr]\n" + more + "gates:\n" + "".join(f"  {gate}\n" for gate in gates)
+def configure(folder, *gates, more="", metrics="mrr"):
+    text = f"data: data.jsonl\nmetrics: [{metrics}]\n" + more + "gates:\n" + "".join(f"  {gate}\n" for gate in gates)
     (folder / "ragassay.yaml").write_text(text)
 
 
@@ -169,6 +169,22 @@ def test_a_trend_lists_the_newest_run_first_also_within_a_minute(cli, history):
     history(*(mrr_report([0.5, 0.5], run=f"run-{n}", created=time) for n, time in enumerate(times, 1)))
     said = cli("trend", "mrr")[1].splitlines()
     assert [line.split()[-1] for line in said if "n=2" in line] == ["run-3", "run-2", "run-1"]
+
+
+def test_a_trend_names_all_datasets_and_the_newest_run_with_a_score_and_leaves_out_empty_columns_first(cli, history):
+    wide = {f"{'x' * 30}{n}": [row(1, f"{'x' * 30}{n}", mrr=None)] for n in (1, 2)}
+    systems = {**wide, "api": rows([0.5, 0.5], system="api")}
+    newest = {"run": "run-9", "created": "2026-01-09T12:00:00.000+00:00"}
+    history(
+        at(1, [0.5], dataset="v1"),
+        make_report(systems, run="run-2"),
+        make_report({"api": [row(1, "api", mrr=None)]}, **newest),
+    )
+    out = cli("trend", "mrr")[1]
+    assert re.search(r"^api: 0.500 .* in the newest run with a score,", out, re.MULTILINE)
+    assert "mrr on france and v1, judge local" in out
+    assert newest["run"] in out
+    assert re.search(r"^left out to fit \d+ columns: .*x1, x+2$", out, re.MULTILINE)
 
 
 def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):

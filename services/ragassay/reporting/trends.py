@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.trends import Point, Series, Trend
-from ragassay.core.formatting import interval, minute, number, percent, signed
+from ragassay.core.formatting import interval, listed, minute, number, percent, signed
 from ragassay.reporting.charts import Chart, Drawn, over_time
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.figures import bounds, of_rows
@@ -28,9 +28,11 @@ def of_trend(
     """
     changed = tuple(line for name, one in trend.systems.items() for line in _changed(name, one))
     chart = chart_of(trend, pages)
+    others = (point.dataset for one in trend.systems.values() for point in one.points)  # other names, the same content
+    datasets = listed(dict.fromkeys((trend.dataset, *others)))
     return Document(
         f"Trend of {trend.metric}",
-        about=f"{trend.metric} on {trend.dataset}, judge {trend.judge} ({trend.better} is better)",
+        about=f"{trend.metric} on {datasets}, judge {trend.judge} ({trend.better} is better)",
         answer=tuple(_answers(trend, since)),
         notes=tuple(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}" for why, runs in trend.left_out.items()),
         blocks=(
@@ -71,7 +73,8 @@ def _over_all(series: Series) -> str:
     known = series.known
     if not known:
         return "no run has a value"
-    newest = f"{number(known[-1].value)} {bounds(known[-1].interval)} in the newest run"
+    scored = "" if known[-1] is series.points[-1] else " with a score"
+    newest = f"{number(known[-1].value)} {bounds(known[-1].interval)} in the newest run{scored}"
     if not series.changes:
         return f"{newest}, no change of level found over {len(known):,} {'run' if len(known) == 1 else 'runs'}"
     last = series.changes[-1]
@@ -131,4 +134,6 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
         figures = (_figure(points[name]) if name in points else "" for name in trend.systems)
         more: dict[str, Cell] = {"run": run, "gates": _GATES[gates.get(run)]}
         rows.append((Link(when, f"{pages}/{run}") if pages else when, *figures, *([more[last]] if last else [])))
-    return Table("Runs", ("time", *trend.systems, *([last] if last else [])), tuple(rows), least=("run",))
+    scored = {name: len(one.known) for name, one in trend.systems.items()}
+    sparse = sorted((name for name in scored if 2 * scored[name] < len(rows)), key=scored.__getitem__)
+    return Table("Runs", ("time", *trend.systems, *([last] if last else [])), tuple(rows), least=(*sparse, "run"))
