@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ from ragassay.analysis.costs import CostReport, cost_query, cost_report
 from ragassay.core.errors import BadSettings, NothingToEvaluate, UnknownName
 from ragassay.core.formatting import number
 from ragassay.core.models import Usage
+from ragassay.reporting.costs import of_costs
+from ragassay.reporting.text import as_text
 from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.runs import Entry
 
@@ -113,6 +116,17 @@ def test_an_unknown_cost_is_none_and_none_is_not_zero():
     assert (group.rows, cost.n, cost.accurate, cost.questions) == (16, 6, 5, 6)
     assert cost.value == pytest.approx(0.09 / 5)
     assert (group.serving.cost_usd, group.serving.unknown) == (pytest.approx(0.09), 10)
+
+
+def test_without_any_cost_there_is_a_sentence_and_no_table_and_a_group_without_one_is_unknown():
+    unpriced, priced = answers([None] * 2, [1, 1]), answers([0.01] * 2, [1, 0], "paid", first=3)
+    alone = as_text(of_costs(costs(night(unpriced))))
+    assert alone.splitlines()[0] == "What an accurate answer costs is not known: no row has a known cost."
+    assert "0 of 0" not in alone
+    assert "Spent" not in alone
+    both = as_text(of_costs(costs(night({"default": unpriced, "paid": priced}))))
+    assert re.search(r"default +none +unknown", both)
+    assert "Spent" in both
 
 
 def test_a_cost_that_is_undefined_says_why():

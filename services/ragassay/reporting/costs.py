@@ -92,7 +92,11 @@ def _chart(groups: Mapping[str, CostGroup]) -> Chart | None:
 
 
 def _tables(report: CostReport) -> Iterator[Table]:
-    """Accurate answers and their cost by group, and what was spent by group."""
+    """Accurate answers and their cost by group, and what was spent by group; nothing if no cost is known and none was made."""
+    lost = report.interrupted.calls or report.interrupted.uncertain_calls
+    is_spent = lost or any(money.cost_usd for money in _money(report.total).values())
+    if report.total.serving.unknown == report.total.rows and not is_spent:
+        return
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(value or NONE for value in group.key.values()) or ("all",), group) for group in report.groups]
     reasons = Counter(group.cost_per_accurate_answer.reason for group in report.groups)
@@ -102,7 +106,7 @@ def _tables(report: CostReport) -> Iterator[Table]:
     rows = tuple((*names, *_of_group(group)) for names, group in named)
     yield Table("By " + " and ".join(by) if report.asked.by else "All", columns, rows, note, ("runs",))
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
-    if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
+    if lost:
         note += f" {lost} more calls have an unknown outcome and belong to no row; they may have been billed."
     if len(named) > 1:
         named.append((("all", *("" for _ in by[1:])), report.total))
@@ -115,7 +119,9 @@ def _of_group(group: CostGroup) -> tuple[Cell, ...]:
     price = Figure("none")
     if cost.value is not None:
         price = Figure(quantity(1000 * cost.value), bounds(of_thousand(cost.interval), quantity))
-    accurate = Figure("" if accuracy is None else percent(round(accuracy, 2)), f"{cost.accurate:,} of {cost.n:,}")
+    accurate = Figure("unknown")
+    if accuracy is not None:
+        accurate = Figure(percent(round(accuracy, 2)), f"{cost.accurate:,} of {cost.n:,}")
     return price, accurate, f"{group.rows:,}", f"{group.serving.unknown:,}", f"{group.reports:,}"
 
 
