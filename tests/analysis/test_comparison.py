@@ -252,6 +252,14 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     assert (first.answer_a, first.answer_b, first.why) == ("Old.", "New.", "found late")
 
 
+def test_a_row_that_became_accurate_is_no_regression():
+    right, wrong, low, high = Score(value=1.0), Score(value=0.0), Score(value=0.4), Score(value=0.8)
+    a = rows("a", A, also={"accurate": wrong, "map@10": high})
+    b = rows("b", A, also={"accurate": right, "map@10": low})
+    assert compared(report(a=a, b=b)).pairs[0].regressions == ()
+    assert compared(report(a=a, b=b), metrics=["map@10"]).pairs[0].regressions  # accuracy is not looked at
+
+
 SCORES = st.lists(
     st.tuples(
         *[st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 2, *[st.none() | st.sampled_from([0.01, 0.02])] * 2

@@ -223,12 +223,16 @@ class PairedSystems:
                 )
 
     def _regressions(self, limit: int) -> Iterator[Regression]:
-        """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike."""
+        """The rows on which b is worse, each once: by each metric the worst, in the dataset's order if they are alike.
+
+        A row that became accurate is none, whatever else is lower.
+        """
         names = list(dict.fromkeys((*self.primary, *self.metrics)))
         names_by_row: dict[int, list[str]] = {}
         gains = {name: self._gain(name) for name in names}
+        became_accurate = gains["accurate"] > NOISE if "accurate" in gains else False
         for name, gain in gains.items():
-            worse = np.flatnonzero(gain < -NOISE)
+            worse = np.flatnonzero((gain < -NOISE) & ~np.array(became_accurate))
             for row in worse[np.argsort(gain[worse], kind="stable")[:limit]].tolist():
                 names_by_row.setdefault(row, []).append(name)
         a, b = ({name: self.matched.values(name)[side] for name in names} for side in (0, 1))
