@@ -77,6 +77,15 @@ def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path
     assert second.split(maxsplit=1) == ["mrr", "no spread"]
 
 
+def test_figures_of_all_rows_say_so_beside_those_of_the_matched_ones(cli, tmp_path):
+    full = [{**query, "retrieved_doc_ids": ["d1"], "cost_usd": 0.01} for query in QUERIES]
+    write_jsonl(tmp_path / "old.jsonl", full[:7]), write_jsonl(tmp_path / "new.jsonl", full)
+    said = "All rows of each system count here, matched or not. "
+    assert said in cli("compare", "old.jsonl", "new.jsonl", "--metrics", "mrr")[1]
+    write_jsonl(tmp_path / "old.jsonl", full)
+    assert said not in cli("compare", "old.jsonl", "new.jsonl", "--metrics", "mrr")[1]
+
+
 BAD = {
     "unknown run": (["nope"], "there is no run 'nope'"),
     "no file": (["nope.jsonl", "last"], "nope.jsonl: there is no such file"),

@@ -194,7 +194,11 @@ def _more_tables(comparison: Comparison) -> Iterator[Table]:
     known = {name: cells for name, cells in columns.items() if set(cells) - {NOT_REPORTED, _NOT_SCORED}}
     if known:
         rows = tuple(zip(sides, *known.values(), strict=True))
-        yield Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
+        matchings = [pair.matching for pair in comparison.pairs]
+        is_partial = any(one.paired < max(one.rows_a, one.rows_b) for one in matchings)
+        note = "All rows of each system count here, matched or not. " if is_partial else ""
+        note = f"{note}{frontier(comparison.pareto)}".rstrip()
+        yield Table("Accuracy, cost and latency", ("system", *known), rows, note)
     counts: dict[str, dict[Any, int]] = {}
     for name, side in sides.items():
         counts[name] = {cause: found.n for cause, found in side.failures.causes.items()}
