@@ -77,6 +77,15 @@ def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path
     assert second.split(maxsplit=1) == ["mrr", "no spread"]
 
 
+def test_detect_evaluates_data_files_first(cli, tmp_path):
+    full = [{**query, "retrieved_doc_ids": ["d1"]} for query in QUERIES]
+    write_jsonl(tmp_path / "new.jsonl", full)
+    write_jsonl(tmp_path / "old.jsonl", [{**full[0], "retrieved_doc_ids": ["n1", "d1"]}, *full[1:]])
+    code, out, _ = cli("compare", "old.jsonl", "new.jsonl", "--detect", 0.1, "--metrics", "mrr")
+    # differences of 0.5 once and 0 seven times: sd 0.5 / sqrt(8)
+    assert (code, "new against old: to show a difference of 0.1" in out, "mrr     0.177  8" in out) == (0, True, True)
+
+
 def test_figures_of_all_rows_say_so_beside_those_of_the_matched_ones(cli, tmp_path):
     full = [{**query, "retrieved_doc_ids": ["d1"], "cost_usd": 0.01} for query in QUERIES]
     write_jsonl(tmp_path / "old.jsonl", full[:7]), write_jsonl(tmp_path / "new.jsonl", full)

@@ -87,9 +87,6 @@ def compare(
     EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     asked = None if metrics is None else split_names(metrics)
-    if detect is not None:
-        _print_needed(runs, server, detect, power, baseline=baseline, metrics=asked, alpha=alpha)
-        return
 
     def configure(data: str) -> tuple[ProjectConfig, InMemory]:
         from ragassay.sdk.evaluation import NOTHING
@@ -109,21 +106,21 @@ def compare(
         rows = f"{len(side.inputs.samples)} queries, judge {side.spec.judged_by}"
         typer.echo(f"evaluating {side.name}: {rows}", err=True)
 
-    method = correction_named(correction, where="--correction")
+    method = correction_named(correction if detect is None else "none", where="--correction")
     terms: dict[str, Any] = {"alpha": alpha, "correction": method, "examples": examples}
     result, made = compared(sides, reporter, evaluating, baseline=baseline, metrics=asked, **terms)
-    show(result, of_comparison, EXPORTERS, output or [], as_json=as_json)
+    if detect is None:
+        show(result, of_comparison, EXPORTERS, output or [], as_json=as_json)
+    else:
+        _print_needed(result, detect, power)
     for report in made:
         refuse_unscored(report)
 
 
-def _print_needed(runs: list[str], server: str | None, difference: float, power: float, **terms: Any) -> None:
+def _print_needed(found: Comparison, difference: float, power: float) -> None:
     """How many queries show a difference, from the spread between the systems that are compared."""
-    from ragassay.analysis import comparison
     from ragassay.reporting.document import Document, Table
-    from ragassay.sdk.references import resolve
 
-    found: Comparison = comparison.compare([resolve(run, server).side() for run in runs], correction="none", **terms)
     to_show = f"to show a difference of {difference:g} with a chance of {power:.0%}"
     columns = ("metric", "sd", "queries", "chance", "needed")
     tables = []
