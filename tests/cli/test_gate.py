@@ -45,6 +45,19 @@ def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
     assert json.loads((folder / "g.json").read_text())["passed"] is False
 
 
+def test_a_gate_on_a_system_that_does_not_answer_says_why(cli, folder):
+    (folder / "data.jsonl").write_text('{"query": "a?", "ground_truth_answer": "b"}\n')
+    configure(
+        folder,
+        '- token_f1: ">= 0.5"',
+        more='systems: {api: "http://127.0.0.1:9/ask"}\n',
+        metrics="token_f1, exact_match",
+    )
+    code, out, _ = cli("gate", "--json")
+    assert code == 3
+    assert "(1 without one: the system failed: no reply: " in json.loads(out)["results"][0]["reason"]
+
+
 def test_an_existing_run_can_be_checked_without_evaluating(cli, folder):
     cli("gate")
     runs = list((folder / "home" / "runs").iterdir())

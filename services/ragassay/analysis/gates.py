@@ -372,7 +372,9 @@ class _Case:
         if run.status != "finished":
             cause, reason = "coverage", f"the run is incomplete: it has {run.rows_done} of {run.rows} rows"
         elif estimate.value is None:
+            missing = _most_common(estimate.missing)
             cause, reason = "missing", f"{self.figure.name} has no value: {estimate.reason}"
+            reason += f" ({missing})" if missing else ""
         elif why := self._too_few(estimate):
             cause, reason = "coverage", why
         elif self.condition in DROPS:
@@ -521,12 +523,16 @@ class _Case:
         """That too few rows have a score, why, and the coverage to write if that is meant; None if there are enough."""
         if estimate.coverage >= self.gate.coverage:
             return None
-        reasons = Counter(estimate.missing).most_common(MAX_REASONS)
-        why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons)
+        why = _most_common(estimate.missing)
         scored = f"{estimate.n} of {estimate.rows} rows have a score ({estimate.coverage:.1%})"
         least = math.floor(100 * estimate.coverage) / 100
         hint = f"If that is as it should be, write coverage: {least:g}."
         return f"{self.figure.name}: {scored}, the gate requires {self.gate.coverage:.1%} ({why}). {hint}"
+
+
+def _most_common(missing: Mapping[str, int]) -> str:
+    """Why most rows have no score: ``7 without one: the system failed``."""
+    return "; ".join(f"{count} without one: {why}" for why, count in Counter(missing).most_common(MAX_REASONS))
 
 
 def _within(value: float, limit: float) -> bool:
