@@ -97,6 +97,7 @@ def test_figures_of_all_rows_say_so_beside_those_of_the_matched_ones(cli, tmp_pa
 
 BAD = {
     "unknown run": (["nope"], "there is no run 'nope'"),
+    "run by its dataset": (["a"], "Give an id, or its beginning, or a name that --name gave"),
     "no file": (["nope.jsonl", "last"], "nope.jsonl: there is no such file"),
     "one file only": (["a.jsonl"], "needs two systems, a.jsonl is one"),
     "bad file": (["good.jsonl", "bad.jsonl"], "bad.jsonl:1"),

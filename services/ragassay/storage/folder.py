@@ -354,7 +354,8 @@ class FolderStore:
             runs = self.root / "runs"
             what = f"run {reference!r} is not unique" if matching else f"there is no run {reference!r} in {runs}"
             near = matching or [i for i in ids if reference in i] or difflib.get_close_matches(reference, ids, 3) or ids
-            raise NotFound(what, hint=f"known: {', '.join(near[-5:]) or 'none'}; ragassay runs lists them")
+            known = f"known: {', '.join(near[-5:]) or 'none'}; ragassay runs lists them"
+            raise NotFound(what, hint=f"{known}. Give an id, or its beginning, or a name that --name gave")
         return _checked(self._run(matching[0]))
 
     def last_passed(self, dataset: Source | None = None, *, but: str | None = None) -> FolderRun:
