@@ -56,6 +56,9 @@ def test_a_gate_on_a_system_that_does_not_answer_says_why(cli, folder):
     code, out, _ = cli("gate", "--json")
     assert code == 3
     assert "(1 without one: the system failed: no reply: " in json.loads(out)["results"][0]["reason"]
+    shown = " ".join(cli("show", "last", "--rows")[1].split())
+    assert "token_f1, exact_match none (the system failed: " in shown
+    assert shown.count("no reply") == 2  # the error is the other
 
 
 def test_an_existing_run_can_be_checked_without_evaluating(cli, folder):

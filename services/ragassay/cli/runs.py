@@ -259,7 +259,11 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
     yield "error", row.error
     yield "expected", " | ".join(row.ground_truth_answer or ())
     known = [f"{name} {number(score.value)}" for name, score in row.scores.items() if score.value is not None]
-    missing = [f"{name} none ({score.reason})" for name, score in row.scores.items() if score.value is None]
+    names_by_reason = dict[str | None, list[str]]()
+    for name, score in row.scores.items():
+        if score.value is None:
+            names_by_reason.setdefault(score.reason, []).append(name)
+    missing = [f"{', '.join(names)} none ({reason})" for reason, names in names_by_reason.items()]
     yield "scores", ", ".join([*known, *missing])
     yield "failed", why(row, judge=False)
     if row.verdict:
