@@ -146,6 +146,11 @@ BROKEN = {
     "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
     "nan": ("max_grade: .nan", 1, ".nan is not a finite number"),
     "not yaml": ("judge: [local", 1, "is not YAML"),
+    "path without quotes": (
+        "systems:\n  a:\n    reply: {answer: $.choices[0].message.content}",
+        3,
+        'quote the path: answer: "$',
+    ),
     "object": ("judge: !!python/object/apply:os.system ['true']", 1, "judge: should be an object"),
     "nested deeply": ("[" * 20000, None, "nested too deeply"),
     "not utf-8": (b"judge: \xff", None, "UTF-8"),

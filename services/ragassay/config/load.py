@@ -231,12 +231,17 @@ def document_of(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
-        raise BadSettings(f"is not YAML: {error.problem or error.context}", where=where) from None
+        lines = text.splitlines()[mark.line : mark.line + 1] if mark else []
+        hint = 'quote the path: answer: "$.choices[0].text"' if any(map(_BARE_PATH.search, lines)) else None
+        raise BadSettings(f"is not YAML: {error.problem or error.context}", where=where, hint=hint) from None
     except yaml.YAMLError as error:
         raise BadSettings(f"is not YAML: {str(error).splitlines()[0]}", where=name) from None
     except RecursionError:
         raise BadSettings("is nested too deeply", where=name) from None
     return document
+
+
+_BARE_PATH = re.compile(r"(?<![\"'])\$[^\s\"']*\[")  # a JSONPath whose bracket YAML takes for a list
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
