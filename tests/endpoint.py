@@ -75,6 +75,7 @@ WHOLE = {
         {},
     ),
     "chat-like": (200, {"message": "Paris it is.", "model": "m"}, {}),
+    "choices": (200, {"choices": [{"message": {"content": "It is Paris."}}], "sources": ["Paris is the capital."]}, {}),
     "beside": (200, {"answer": "Paris.", "sources": ["Paris is the capital."]}, {}),
     "snippets": (200, {"answer": "Paris.", "contexts": [{"snippet": "Paris is the capital."}]}, {}),
     "unclear": (422, {"detail": [{"loc": ["body", "q"], "msg": "Field required"}]}, {}),

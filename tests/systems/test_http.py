@@ -25,13 +25,15 @@ REASONS = {
     "fails": "the system replied 500: '<h1>broken</h1>'",
     "hangs": "no answer within 2 s",
     "html": "the reply is not JSON: '<html>hello</html>'",
-    "empty": "the reply has no answer at $.answer: it is an empty object; --set 'systems.live.reply={answer: $.KEY}'",
+    "empty": "the reply has no answer at $.answer: it is an empty object; --set 'systems.live.reply={answer: \"$.KEY\"}'",
     "other": "the reply has no answer at $.answer: it is an object with the keys 'result'; --set 'systems.live.reply="
-    '{answer: $.result.text, contexts: "$.result.sources[*].content"}\'',
+    '{answer: "$.result.text", contexts: "$.result.sources[*].content"}\'',
     "chat-like": "the reply has no answer at $.answer: it is an object with the keys 'message', 'model'; "
-    "--set 'systems.live.reply={answer: $.message}'",
+    "--set 'systems.live.reply={answer: \"$.message\"}'",
+    "choices": "the reply has no answer at $.answer: it is an object with the keys 'choices', 'sources'; --set "
+    '\'systems.live.reply={answer: "$.choices[0].message.content", contexts: "$.sources[*]"}\'',
     "snippets": "the reply can't be used: contexts[0]: should be text, is an object with the keys 'snippet'; "
-    "--set 'systems.live.reply={answer: $.answer, contexts: \"$.contexts[*].snippet\"}'",
+    '--set \'systems.live.reply={answer: "$.answer", contexts: "$.contexts[*].snippet"}\'',
     "unclear": 'the system replied 422: \'{"detail": [{"loc": ["body", "q"], "msg": "Field required"}]}\'; it was sent an object '
     "with the keys 'query'; for another body: --set 'systems.live.request={KEY: \"{query}\"}'",
     "twice": "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice",
@@ -154,11 +156,14 @@ def test_ask_reads_a_reply_where_its_paths_say_and_times_it(endpoint):
     ("query", "reply", "warning"),
     [
         ("beside", None, ('no reply has contexts at $.contexts[*] and retrieved_doc_ids at $.retrieved_doc_ids[*]; --set '
-         "'systems.live.reply={answer: $.answer, contexts: \"$.sources[*]\"}'")),
+         "'systems.live.reply={answer: \"$.answer\", contexts: \"$.sources[*]\"}'")),
         ("other", {"answer": "$.result.text", "contexts": "$.result.sources[*].text"},
-         ("no reply has contexts at $.result.sources[*].text; --set 'systems.live.reply={answer: $.result.text, contexts: "
+         ("no reply has contexts at $.result.sources[*].text; --set 'systems.live.reply={answer: \"$.result.text\", contexts: "
          '"$.result.sources[*].content"}\'')),
         ("other", {"answer": "$.result.text", "contexts": "$.result.sources[?@.score > 1].content"}, None),
+        ("choices", {"answer": "$.choices[0].message.content", "contexts": "$.hits"},
+         ("no reply has contexts at $.hits; --set 'systems.live.reply={answer: \"$.choices[0].message.content\", contexts: "
+         '"$.sources[*]"}\'')),
         ("null", None, None),
         ("chat", OF_CHAT | {"reply": OF_CHAT["reply"] | {"contexts": "$.hits"}}, "no reply has contexts at $.hits"),
     ],

@@ -56,6 +56,7 @@ _USUAL: dict[ReplyField, str] = {
     "contexts": "$.contexts[*]",
     "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
 }
+_CHAT_ANSWER = "$.choices[0].message.content"
 _OF_CHAT: dict[ReplyField, str] = {
     "model": "$.model",
     "input_tokens": "$.usage.prompt_tokens",
@@ -213,7 +214,7 @@ class OpenAIConfig(LiveOptions):
             url=f"{self.url.rstrip('/')}/chat/completions",
             headers={"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
             request={"model": self.model, "messages": messages, **streaming, **self.parameters},
-            reply={"answer": f"$.choices[0].{'delta' if self.stream else 'message'}.content", **_OF_CHAT, **self.reply},
+            reply={"answer": "$.choices[0].delta.content" if self.stream else _CHAT_ANSWER, **_OF_CHAT, **self.reply},
             stream="sse" if self.stream else None,
             stream_end="[DONE]" if self.stream else None,
             attempts=self.attempts,
@@ -342,7 +343,7 @@ class HttpClient:
             if form:
                 what = f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}"
                 raise BadInput(what)
-            hint = self._hint(event) or f"; {self._option('reply', 'answer: $.KEY')}"
+            hint = self._hint(event) or "; " + self._option("reply", 'answer: "$.KEY"')
             raise BadInput(f"the reply has no answer at {where}: it is {shown(event)}{hint}")
         try:
             response = joined.response()
@@ -354,11 +355,20 @@ class HttpClient:
 
     def _hint(self, reply: Any) -> str:
         """What to write to read the answer and the contexts of such a reply, where that is not what is written."""
-        found = {} if self._config.stream or not isinstance(reply, dict) else guesses([reply], _GUESSED, of_reply=True)
+        import jsonpath
+
+        if self._config.stream or not isinstance(reply, dict):
+            return ""
+        found = guesses([reply], _GUESSED, of_reply=True)
         paths = {field: [_json_path(place) for place in places] for field, places in found.items()}
+        if "answer" not in found:
+            configured = self._config.reply.get("answer")
+            usual = (configured, _CHAT_ANSWER)
+            answer = next((path for path in usual if path and jsonpath.findall(path, reply)), configured and "$.KEY")
+            paths = {"answer": [answer], **paths} if answer else paths
         if all(self._config.reply.get(field) in paths[field] for field in _GUESSED if field in paths):
             return ""
-        line = ", ".join(f"{field}: {' or '.join(guessed)}" for field, guessed in paths.items())
+        line = ", ".join(f"{field}: {' or '.join(map(_quoted, guessed))}" for field, guessed in paths.items())
         return f"; {self._option('reply', cut(line, _SAID))}"
 
     def _option(self, key: str, value: str) -> str:
@@ -523,10 +533,13 @@ def _is_empty(found: list[Any], *, filtered: bool) -> bool:
 
 
 def _json_path(place: str) -> str:
-    """A place of a guess as JSONPath, as it stands in YAML."""
+    """A place of a guess as JSONPath."""
     steps = [(step.removesuffix("[]"), "[*]" if step.endswith("[]") else "") for step in place.split(".")]
-    path = "$" + "".join((f".{key}" if key.isidentifier() else f"[{key!r}]") + each for key, each in steps)
-    return json.dumps(path, ensure_ascii=False) if "[" in path else path
+    return "$" + "".join((f".{key}" if key.isidentifier() else f"[{key!r}]") + each for key, each in steps)
+
+
+def _quoted(path: str) -> str:
+    return json.dumps(path, ensure_ascii=False)
 
 
 def _text_of(raw: bytes | bytearray) -> str:
