@@ -76,3 +76,7 @@ def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, 
 )
 def test_a_word_that_is_gone_names_the_command_in_its_place(cli, words, new):
     assert cli.refused(*words).endswith(f"use: ragassay {new}\n")
+
+
+def test_an_unknown_command_is_one_sentence(cli):
+    assert cli.refused("config") == "error: No such command 'config'; see: ragassay --help\n"

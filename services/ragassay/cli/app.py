@@ -141,7 +141,7 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     from ragassay.core.files import FULL
 
     if hasattr(error, "format_message"):  # of the parser
-        return f"{error.format_message()}; see: ragassay --help", 2
+        return f"{error.format_message().rstrip('.')}; see: ragassay --help", 2
     if isinstance(error, OSError) and error.errno in FULL:
         if error.filename is None:
             _close_stdout()
