@@ -101,12 +101,15 @@ def test_ask_a_function_returns_text_an_object_or_a_response(function, response)
     assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
 
 
+RETURNS = "a function returns the answer's text or {'answer': ..., 'contexts': [...]}; wrap yours in one that does"
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
         (lambda _: 1 / 0, "the system raised ZeroDivisionError: division by zero"),
-        (lambda _: 7, "the system returned the number 7; text or an object with 'answer' is needed"),
-        (lambda _: {"answerr": "x"}, "the reply can't be used: unknown key answerr; did you mean answer?"),
+        (lambda _: 7, f"the system returned the number 7; {RETURNS}"),
+        (lambda _: {"answerr": "x"}, f"the reply can't be used: unknown key answerr; did you mean answer? ({RETURNS})"),
         (lambda _: {"docs": ["Paris is here."]}, "the reply can't be used: unknown key docs; did you mean contexts?"),
         (lambda _: time.sleep(60), "no answer within 2 s"),
     ],

@@ -95,8 +95,8 @@ _JUDGE = (
 )
 _SYSTEM = (
     "Responses of a system; its address, which is sent {query} and replies {answer, contexts}; or app.py:ask, a function that "
-    "takes the query and returns that. Another body or reply: --set systems.NAME.request='{q: \"{query}\"}' and --set "
-    "systems.NAME.reply='{answer: \"$.text\"}', or ragassay.yaml. Repeatable."
+    "takes the query and returns {answer, contexts}. For an address with another body or reply: --set "
+    "systems.NAME.request='{q: \"{query}\"}' and --set systems.NAME.reply='{answer: \"$.text\"}', or ragassay.yaml. Repeatable."
 )
 _METRICS = "Metrics to compute; see: ragassay info metrics. [every usual one that the rows have the input for]"
 _ANY_KEY = "Any key of the configuration, such as statistics.alpha=0.01; see: ragassay info init. Repeatable."

@@ -24,6 +24,7 @@ from ragassay.systems.base import LiveOptions, RequestTimer, SystemClient, respo
 T = TypeVar("T")
 Function = Callable[..., Any]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+_NEEDED = "a function returns the answer's text or {'answer': ..., 'contexts': [...]}; wrap yours in one that does"
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
 
@@ -85,8 +86,11 @@ class FunctionClient:
         if isinstance(returned, str):
             return Response(answer=returned)
         if isinstance(returned, dict):
-            return response_from({str(key): value for key, value in returned.items()})
-        raise BadInput(f"the system returned {shown(returned)}; text or an object with 'answer' is needed")
+            try:
+                return response_from({str(key): value for key, value in returned.items()})
+            except BadInput as error:
+                raise BadInput(f"{error.message} ({_NEEDED})") from None
+        raise BadInput(f"the system returned {shown(returned)}; {_NEEDED}")
 
     async def close(self) -> None:
         """Nothing to close."""
