@@ -34,6 +34,13 @@ _LOADED_LATE = (
     "litellm._service_logger",
     "litellm.proxy._types",
 )
+_CALLBACKS = (  # at its first call LiteLLM moves those that are async to the last two
+    "callbacks",
+    "success_callback",
+    "failure_callback",
+    "_async_success_callback",
+    "_async_failure_callback",
+)
 _CLOSERS: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
 
 
@@ -103,7 +110,7 @@ def unlogged() -> Iterator[None]:
     except (ImportError, AttributeError):  # another version may have moved it
         yield
         return
-    token = is_internal_call.set(not (library.callbacks or library.success_callback or library.failure_callback))
+    token = is_internal_call.set(not any(getattr(library, name, ()) for name in _CALLBACKS))
     try:
         yield
     finally:
