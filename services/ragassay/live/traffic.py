@@ -80,7 +80,8 @@ class LiveTraffic:
 
     def windows(self, stream: str, kind: WindowKind, limit: int) -> list[LiveWindow]:
         """Windows in which requests came, the newest first, each against those before it. Raises NotFound."""
-        rule, rows = self.store.stream(stream).rule or LiveRule(), _Rows(self.store, stream)
+        rows = _Rows(self.store, stream)
+        rule = rows.rule or LiveRule()
         names = list(dict.fromkeys(rows.seen if kind == "hour" else (hour[:10] for hour in rows.seen)))[:limit]
         windows = []
         for name in names:
@@ -268,8 +269,8 @@ class _Rows:
     def __init__(self, store: LiveStore, stream: str) -> None:
         self._store, self._stream, self.seen = store, stream, store.hours(stream)
         self._by_hour: dict[str, dict[str, Figures]] = {}
-        spec = store.stream(stream).spec
-        self._own = own_metrics(spec) if spec else {}
+        stored = store.stream(stream)
+        self.rule, self._own = stored.rule, own_metrics(stored.spec) if stored.spec else {}
 
     def of(self, windows: Sequence[str]) -> WindowRows:
         """The rows of these windows."""
