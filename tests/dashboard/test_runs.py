@@ -242,6 +242,9 @@ def test_two_runs_of_several_systems_are_compared_system_by_system_the_older_fir
     titles = re.findall(r'<th scope="col">(new, [^<]*)</th>', changed)
     assert len(titles) == 2
     assert changed.count("I like turtles.") == 5
+    filters = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', changed))
+    found = http.get(f"/ui/runs/{after}/queries", params={**filters, "text": "Paris 10"})
+    assert (found.status_code, found.text.count("I like turtles.")) == (200, 1)
     row = plain(http.get(linked(changed, "The city is Paris 10")).text)
     assert row.index("row 1 of 5") < row.index("Answers to compare") < row.index("I like turtles.")
 
