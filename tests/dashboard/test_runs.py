@@ -236,6 +236,9 @@ def test_two_runs_of_several_systems_are_compared_system_by_system_the_older_fir
     assert page == http.get("/ui/compare", params={"run": [before, after]}).text
     assert "<h2>new of release 15 against new of release 10</h2>" in page
     assert "old is unchanged since then: 25 % on the same 20 questions." in plain(page)
+    turned = http.get("/ui/compare", params={"run": [before, after], "baseline": "new of release 15"}).text
+    assert "<h2>new of release 10 against new of release 15</h2>" in turned
+    assert http.get(linked(turned, "old</a>")).status_code == 200
     other = plain(http.get(linked(page, "old</a>")).text)
     assert "new: no change since then is shown, accurate went from 50 % to 75 %" in other
     changed = http.get(linked(page, "5 got better")).text
