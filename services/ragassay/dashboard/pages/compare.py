@@ -97,10 +97,10 @@ def _changes(library: Library, made: Comparison, pair: Pair) -> Iterator[Link]:
     """How many questions changed in each way, as links to these; none if the rows are not those of the same questions."""
     a, b = made.sides[pair.a], made.sides[pair.b]
     shared = side_by_side(library, ["accurate"], (a.run, a.system), (b.run, b.system))
+    if shared is None:
+        return
     of = f"{pair.b}: " if len(made.pairs) > 1 else ""
     for changed, label in CHANGES.items():
-        if shared is None:
-            return
         count = int(changed_questions(np.vstack(shared[:2]), changed).sum())
         asked = {"system": b.system, "changed": changed, "since": f"{a.run}#{a.system}"}
         yield Link(f"{of}{count:,} {label}", f"/ui/runs/{b.run}/queries?{urlencode(asked)}" if count else "")
