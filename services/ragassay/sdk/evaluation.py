@@ -274,9 +274,8 @@ def resumed(settings: Settings, reference: str) -> Begun:
     """
     benchmarks, run_ids = FolderBenchmarks(settings.home), FolderStore(settings.home).ids()
     known = benchmarks.ids()
-    newest = (
-        max([*known[-1:], *run_ids[-1:]], default=LAST) if reference == LAST else reference
-    )  # ids begin with the time
+    latest = max([*known[-1:], *run_ids[-1:]], default=LAST)  # ids begin with the time
+    newest = latest if reference == LAST else reference
     name = newest if newest in known else benchmarks.of_runs().get(newest)
     if name is None:
         run = local.resume(settings, reference)
