@@ -56,7 +56,9 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
     lows = {name: costs[name].interval.low for name in others}
     overlapping = [name for name, low in lows.items() if high is None or low is None or low <= high]
     if overlapping:
-        few = "These data are too few to be sure: the intervals of the two costs overlap"
+        few = "These data are too few to be sure"
+        if all(costs[name].interval.low is not None for name in (cheapest, *overlapping)):
+            few += ": the intervals of the two costs overlap"
         yield f"An accurate answer seems to cost less with {cheapest} than with {listed(overlapping)}. {few}."
     elif others:
         yield f"An accurate answer costs less with {cheapest} than with {listed(others)}: the intervals do not overlap."
