@@ -82,6 +82,8 @@ WHOLE = {
     "twice": (200, {**CAPITAL, "retrieved_doc_ids": ["a", "a"]}, {}),
     "cookie": (200, CAPITAL, {"Set-Cookie": "session=1"}),
     "null": (200, {"answer": "none", "contexts": None}, {}),
+    "no-passages": (200, {"answer": "none", "groups": [{"a..b": []}, {"a..b": []}]}, {}),
+    "no-texts": (200, {"answer": "none", "groups": [{"a..b": []}, {"a..b": [{"uri": "x"}]}]}, {}),
 }
 
 

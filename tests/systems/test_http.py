@@ -176,6 +176,13 @@ def test_ask_warns_of_contexts_that_no_reply_has(endpoint, query, reply, warning
     assert caplog.messages == ([f"systems.live: {warning}"] if warning else [])
 
 
+@pytest.mark.parametrize(("query", "contexts"), [("no-passages", ()), ("no-texts", None)])
+def test_ask_tells_lists_in_lists_that_are_empty_from_entries_without_the_key(endpoint, query, contexts):
+    paths = {"answer": "$.answer", "contexts": "$.groups[*]['a..b'][*].text"}
+    [response] = ask([query], url=endpoint.url, reply=paths)
+    assert (response.error, response.contexts) == (None, contexts)
+
+
 @pytest.mark.parametrize("query", REASONS)
 def test_ask_a_wrong_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query):
     wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=2 if query in ("hangs", "drips") else 30)

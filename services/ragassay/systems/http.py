@@ -50,7 +50,7 @@ _LAST_BYTES_S = 0.05
 _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 _PLACE = re.compile(r"\{(query|query_id|history|conversation_id|category|difficulty|metadata\.[^{}]+)\}")
 _HISTORY = "{history}"
-_SEVERAL = re.compile(r"\[[*?]|\.\.|\.\*")  # from here on a path may match several values
+_SEVERAL = re.compile(r"""'[^']*'|"[^"]*"|(\[[*?]|\.\.|\.\*)""")  # the group: from here on a path may match more values
 _USUAL: dict[ReplyField, str] = {
     "answer": "$.answer",
     "contexts": "$.contexts[*]",
@@ -400,11 +400,11 @@ class HttpClient:
     def _values(self, reply: Any) -> dict[str, Any]:
         """The values at the paths that match; an empty list if what holds its entries is there, and empty."""
         values: dict[str, Any] = {}
-        for field, (path, holder) in self._paths.items():
-            matches = path.findall(reply)
+        for field, (path, holders) in self._paths.items():
+            matches, filtered = path.findall(reply), "?" in self._config.reply[field]
             if field not in _LISTS:
                 values |= {field: matches[0]} if matches else {}
-            elif matches or (holder and _is_empty(holder.findall(reply), filtered="?" in self._config.reply[field])):
+            elif matches or any(_is_empty(holder.findall(reply), filtered=filtered) for holder in holders):
                 values[field] = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
         if (error := values.pop("error", None)) is not None:
             text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
@@ -414,14 +414,13 @@ class HttpClient:
         return values
 
     @cached_property
-    def _paths(self) -> Mapping[ReplyField, tuple[_Path, _Path | None]]:
-        """Each field's path and, for a list whose path says so, the path to what holds its entries."""
+    def _paths(self) -> Mapping[ReplyField, tuple[_Path, list[_Path]]]:
+        """Each field's path and, for a list whose path says so, the paths to what holds its entries."""
         import jsonpath
 
-        paths: dict[ReplyField, tuple[_Path, _Path | None]] = {}
+        paths: dict[ReplyField, tuple[_Path, list[_Path]]] = {}
         for field, path in self._config.reply.items():
-            holder = _SEVERAL.split(path)[0] if field in _LISTS else path
-            paths[field] = jsonpath.compile(path), jsonpath.compile(holder) if holder != path else None
+            paths[field] = jsonpath.compile(path), [*map(jsonpath.compile, _holders(path) if field in _LISTS else ())]
         return paths
 
     @cached_property
@@ -527,9 +526,15 @@ async def _lines(arriving: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
     yield ""  # the blank line after the last event may be missing
 
 
+def _holders(path: str) -> list[str]:
+    """The path up to each step that may match several values; up to the first if it filters."""
+    holders = [path[: step.start()] for step in _SEVERAL.finditer(path) if step[1]]
+    return holders[:1] if "?" in path else holders
+
+
 def _is_empty(found: list[Any], *, filtered: bool) -> bool:
     """Is there what would hold entries, without any? Entries without what a path names are another thing."""
-    return any(entries is not None and (filtered or not entries) for entries in found)
+    return bool(found) and all(entries is not None and (filtered or not entries) for entries in found)
 
 
 def _json_path(place: str) -> str:
