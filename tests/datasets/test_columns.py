@@ -7,7 +7,7 @@ import pytest
 from ragassay.core.errors import BadData, BadInput
 from ragassay.core.models import Message, Sample
 from ragassay.datasets.columns import ALIASES
-from ragassay.datasets.load import load, load_rows
+from ragassay.datasets.load import MAX_DECIDING_ROWS, load, load_rows
 
 Q = {"query": "Where is Paris?"}
 VALUES = {
@@ -214,6 +214,15 @@ def test_load_reads_numbered_columns_as_contexts(name, mapping, write):
 def test_map_to_one_numbered_column_leaves_the_others_alone(only):
     sample = only({**Q, "context_1": "a", "context_2": "b", "context_3": "c"}, mapping={"contexts": "context_2"})
     assert (sample.contexts, sample.metadata) == (("b",), {"context_1": "a", "context_3": "c"})
+
+
+def test_a_later_row_with_one_column_of_that_name_keeps_it_beside_the_numbered_ones():
+    numbered = {**Q, "answer": "r", "context_1": "a", "context_2": "b"}
+    rows = [*([numbered] * MAX_DECIDING_ROWS), {**numbered, "context": "c"}]
+    dataset = load(rows, mapping={"contexts": "context"})
+    samples = list(dataset)
+    assert (samples[0].contexts, samples[0].metadata) == (("a", "b"), {})
+    assert (samples[-1].contexts, samples[-1].metadata) == (("c",), {"context_1": "a", "context_2": "b"})
 
 
 def test_map_reaches_into_objects_and_lists(only):

@@ -356,8 +356,11 @@ def _numbered(columns: Collection[str]) -> frozenset[str]:
 
 
 def with_lists(values: Mapping[str, Any], lists: Collection[str]) -> dict[str, Any]:
-    """The row with one list in place of its numbered columns, in the order of the numbers and without empty entries."""
-    row = dict(values)
+    """The row with one list in place of its numbered columns, in the order of the numbers and without empty entries.
+
+    A row that has a column of the list's own name keeps it, and the others beside it.
+    """
+    row, lists = dict(values), {name for name in lists if name not in values}
     found = [match for column in values if (match := _NUMBERED.fullmatch(column)) and match[1] in lists]
     for match in sorted(found, key=lambda match: int(match[2])):
         value = row.pop(match[0])
