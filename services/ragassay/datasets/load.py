@@ -152,9 +152,10 @@ def _with_columns(
     if source.canonical:
         return reading, ColumnMapping({})
     names = {*source.columns, *(name for _, values in first for name in values)}
+    deciding = [values for _, values in first]
     if lists := lists_in_columns(names, mapping):
         reading = ((number, with_lists(values, lists)) for number, values in reading)
-    deciding = [with_lists(values, lists) for _, values in first]
+        deciding = [with_lists(values, lists) for values in deciding]
     return reading, decide_columns(source, deciding, mapping, wanted, elsewhere)
 
 
