@@ -97,6 +97,11 @@ def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
     assert values(*write(tmp_path, "q1 0 ab 1\n", ranked), ["RR"]) == {"q1": {"RR": 1 / 3}}
 
 
+def test_scores_may_be_as_far_apart_as_numbers_can_be(tmp_path):
+    ranked = "q1 Q0 a 1 -1.7e308 t\nq1 Q0 b 2 1.7e308 t\nq1 Q0 c 3 1.5e308 t\n"
+    assert values(*write(tmp_path, "q1 0 a 1\n", ranked), ["RR"]) == {"q1": {"RR": 1 / 3}}
+
+
 @pytest.mark.parametrize(
     ("judged", "ranked", "what"),
     [

@@ -251,7 +251,7 @@ def _lists(block: bytes, columns: tuple[str, ...]) -> _Lists:
             raise _Untidy from None
     padding = b" " * (_EXACT_DIGITS + 2)  # so that so many bytes can be read from every place
     begun = np.frombuffer(b"\n" + block.rstrip() + b"\n" + padding, np.uint8)
-    filled = (begun - _TAB > 4) & (begun != _SPACE)  # by what str.isspace calls blank in ASCII
+    filled = (begun - _TAB > 4) & (begun != _SPACE)  # by what bytes.isspace calls blank
     text, edges = begun[1:], np.flatnonzero(filled[1:] != filled[:-1])
     lines = np.flatnonzero(begun == _NEWLINE) - 1
     width, count = 2 * len(columns), len(lines) - 1
@@ -288,8 +288,8 @@ def _rank_order(
 ) -> Integers:
     """The lines of each list by score, descending, ties by document id, descending."""
     order = np.lexsort((-scores, of_list))
-    ties = np.diff(scores[order]) == 0
-    ties &= np.diff(of_list) == 0
+    ranked = scores[order]
+    ties = (ranked[1:] == ranked[:-1]) & (of_list[1:] == of_list[:-1])
     edges = np.flatnonzero(np.diff(ties, prepend=False, append=False)).tolist()
     for first, last in zip(edges[::2], edges[1::2], strict=True):
         tied = order[first : last + 1].tolist()
