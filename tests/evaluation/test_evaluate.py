@@ -7,6 +7,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from offline_runs import FakeRuntime, ScriptedJudge, results_of, sample
+from ragassay.core.errors import BudgetReached, MissingExtra
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Response, Score, Usage
 from ragassay.evaluation.evaluate import evaluate, respond
@@ -56,6 +57,19 @@ def test_texts_are_embedded_while_the_judge_is_asked(monkeypatch):
     monkeypatch.setattr(FakeEmbedder, "embed", embed_once_asked)
     [result] = run([sample()], "faithfulness", "semantic_similarity", "accurate", judge=Waiting())
     assert None not in [score.value for score in result.scores.values()]
+
+
+def test_the_error_of_a_judge_counts_more_than_that_of_an_embedder(monkeypatch):
+    class Refused(ScriptedJudge):
+        async def judge(self, samples, journal):
+            raise BudgetReached("no call is left")
+
+    def fail(self, texts):
+        raise MissingExtra("the model", "models")
+
+    monkeypatch.setattr(FakeEmbedder, "embed", fail)
+    with pytest.raises(BudgetReached):
+        run([sample()], "faithfulness", "semantic_similarity", judge=Refused())
 
 
 def test_a_query_without_a_response_scores_zero_in_retrieval_and_nothing_in_answers():

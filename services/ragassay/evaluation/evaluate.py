@@ -131,8 +131,10 @@ async def evaluate(
     embedding = asyncio.create_task(_score([metric for metric in config.order if metric.embeds], chunk, config))
     try:
         ratings = await _rate(answered, config, CallScope(journal, system))
-    finally:
-        embedding_s = await embedding
+    except BaseException:  # tells what to do next, as the embedding's own error would not
+        await asyncio.gather(embedding, return_exceptions=True)
+        raise
+    embedding_s = await embedding
     began = time.perf_counter()
     combined = [combine(of) if of else None for of in ratings]
     chunk = replace(chunk, ratings=combined)
