@@ -23,6 +23,10 @@ REFUSED = {
     "no response": (["q.jsonl"], "--system NAME=FILE"),
     "broken json line": (["j.jsonl"], "j.jsonl:2"),
     "context undecided": (["u.jsonl"], "--map"),
+    "no such column": (
+        ["q.jsonl", "--system", "v=http://127.0.0.1:9/", "--map", "answer=typo"],
+        "has no column 'typo'",
+    ),
     "no data": ([], "DATA is missing"),
     "no metric": (["data.jsonl", "--metrics", ","], "no metric is asked for"),
     "system without file": (["data.jsonl", "--system", "a"], "NAME=FILE"),

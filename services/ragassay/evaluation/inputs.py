@@ -113,6 +113,12 @@ def called_source(system: str, config: LiveOptions, rows: int) -> Source:
     return Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
 
 
+def has_recorded(systems: Mapping[str, Any]) -> bool:
+    """Whether any of these systems has responses already, so that a mapping may name their columns."""
+    planned = HttpConfig | FunctionConfig | RegisteredConfig | SystemConfig
+    return any(not callable(choice) and not isinstance(choice, planned) for choice in systems.values())
+
+
 def load(
     data: Any,
     systems: Mapping[str, Any],
@@ -148,7 +154,7 @@ def load(
     reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
     dataset = data
     if not isinstance(dataset, Dataset):
-        dataset = load_dataset(data, limit=limit, max_grade=max_grade, other_files=bool(systems), **reading)
+        dataset = load_dataset(data, limit=limit, max_grade=max_grade, other_files=has_recorded(systems), **reading)
     rows = len(dataset.samples)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     systems = systems or promptfoo.systems_of(dataset.path)

@@ -21,7 +21,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.validation import shown, suggestion
 from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
-from ragassay.evaluation.inputs import Inputs, load
+from ragassay.evaluation.inputs import Inputs, has_recorded, load
 from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
@@ -155,7 +155,7 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, in_memory: InM
     data = in_memory.data if in_memory.data is not None else configuration.data
     if data is not None:
         store = FolderDatasets(Settings().home)
-        data = open_data(store, data, **configuration.reading, other_files=bool(configuration.systems))
+        data = open_data(store, data, **configuration.reading, other_files=has_recorded(systems))
     read = load(data, systems, corpus=configuration.corpus, **configuration.reading)
     if configuration.labels is not None:
         read = with_labels(read, configuration.labels, configuration.metrics)
