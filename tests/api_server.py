@@ -22,7 +22,7 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
-from ragassay.service.redis import MOST_DEATHS, RedisStore
+from ragassay.service.redis import MAX_DEATHS, RedisStore
 from ragassay.service.schedules import Schedules
 
 
@@ -143,7 +143,7 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
 def with_failed_rows(served, job):
     """Finish a job whose first chunk killed its workers."""
     store = served.jobs.store
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_DEATHS):
         assert store.claim(job) is not None
         expire_leases(store, job)
         served.jobs.tick()

@@ -26,7 +26,7 @@ from ragassay.testset.offline import candidates
 
 SHORT, MEDIUM, LONG = 5_000, 10_000, 20_000
 QUICK_S = 0.05  # a quadratic pattern takes longer on the medium text
-MOST_TIMES = 8.0  # 4 is linear, 16 is quadratic
+MAX_TIMES = 8.0  # 4 is linear, 16 is quadratic
 WRITTEN = r"""
     1 123, 1. 1: 0 12:30~ A1:~ G1= ; , . ! : ' " _ - # / \ a A nn~'~ A. a- a.b é 字 [ [A < </ <| <think> { {~ {" `` ( ] A1~
     {"answer":~[ not~ no~ but~ a~week~ sorry~ the~context~ i~do~not~ however,~ Unfortunately~ ignore~ you~are~ rate~this~
@@ -86,4 +86,4 @@ def test_reading_takes_time_in_proportion_to_the_text(reader):
     for name, made in TEXTS.items():
         if seconds(read, made(MEDIUM)) > QUICK_S:
             short, long = (min(seconds(read, made(n)) for _ in range(5)) for n in (SHORT, LONG))
-            assert long < MOST_TIMES * short, f"{name}: {short:.3f} s, then {long:.3f} s"
+            assert long < MAX_TIMES * short, f"{name}: {short:.3f} s, then {long:.3f} s"

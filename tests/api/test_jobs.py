@@ -315,7 +315,7 @@ def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypa
     assert sorted(ids) == sorted([many[3], many[25], many[55]])
     assert sum(len(page) for page in pages(served, "/v1/jobs", status="queued", limit=10)) == 57
     assert list(pages(served, "/v1/jobs", status="failed")) == [[]]
-    monkeypatch.setattr("ragassay.service.jobs.MOST_LOOKED_AT", 25)
+    monkeypatch.setattr("ragassay.service.jobs.MAX_LOOKED_AT", 25)
     looked = list(pages(served, "/v1/jobs", status="cancelled", limit=20))
     assert sorted(job["id"] for page in looked for job in page) == sorted(ids)
     assert len(looked) == 3  # 60 jobs, 25 looked at for each page

@@ -161,7 +161,7 @@ def test_an_operator_of_a_project_makes_keys_of_that_project_only(locked):
 
 
 def test_a_project_has_a_bounded_number_of_keys(locked, monkeypatch):
-    monkeypatch.setattr("ragassay.service.access.MOST_KEYS", 2)
+    monkeypatch.setattr("ragassay.service.access.MAX_KEYS", 2)
     first, _ = made_key(locked, "search"), made_key(locked, "search")
     with pytest.raises(Conflict, match="project search has 2 keys"):
         made_key(locked, "search")

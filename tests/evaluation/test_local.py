@@ -64,7 +64,7 @@ def work_through(run, provider, **options):
 
 # Eight calls are under way when the outage begins. A 500 may mean that the form is refused: each of them is made in three
 # forms and twice more; then one at a time asks.
-MOST_REQUESTS = 8 * (3 + 2) + 8
+MAX_REQUESTS = 8 * (3 + 2) + 8
 
 
 def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(tmp_path):
@@ -77,7 +77,7 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
         system, told = work_through(run_of(tmp_path, outage_timeout_s=60), provider)
         during = [seen for seen in provider.log if not is_over(seen.t)]
     assert (system.metrics["faithfulness"].n, system.metrics["mrr"].n) == (ROWS, ROWS)
-    assert len(during) <= MOST_REQUESTS
+    assert len(during) <= MAX_REQUESTS
     assert "since" in told[0]
 
 
@@ -94,7 +94,7 @@ def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_others_a
     assert (judged.n, judged.failed) == (0, ROWS)
     [reason] = judged.missing
     assert reason.startswith("the judge failed: given up after 1 s: ")
-    assert requests <= MOST_REQUESTS
+    assert requests <= MAX_REQUESTS
 
 
 def test_rows_that_were_given_up_are_judged_when_the_run_is_resumed_with_a_wait_of_its_own(tmp_path, cli):

@@ -93,7 +93,7 @@ def test_workbook_cuts_a_long_text_with_a_word_and_refuses_more_rows_than_a_shee
     answer = cells(openpyxl.load_workbook(tmp_path / "r.xlsx")["Rows"])[0]["answer"]
     assert answer.endswith("(cut: a cell holds no more)")
     assert len(answer.encode("utf-16-le")) / 2 <= 32_767
-    monkeypatch.setattr(workbook, "MOST_ROWS", 10)
+    monkeypatch.setattr(workbook, "MAX_ROWS", 10)
     with pytest.raises(TooLarge, match="a sheet holds 10 rows"):
         EXPORTERS.write(report, tmp_path / "more.xlsx")
 

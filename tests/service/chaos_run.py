@@ -44,7 +44,7 @@ HARMLESS = {
     "settle dropped",
     *FINALIZE,
 }  # to a chunk, which they don't count against
-MOST_DEATHS = 3  # of a chunk; five would fail its rows, as they should
+MAX_DEATHS = 3  # of a chunk; five would fail its rows, as they should
 PARTS = {"beat": "workers.beat", "api": "cli serve api", "worker": "celery"}
 ROW, AGAIN = re.compile(r"How heavy is (\w+) number (\d+)"), "Reply with the JSON object alone"
 HURT_TRIES = 3  # of a row; further ones are answered, so that no row fails by mere chance
@@ -249,7 +249,7 @@ class Chaos:
         """Has a chunk of these died so often that it is to be spared?"""
         with suppress(redis.exceptions.RedisError):
             dead = [self.store.redis.hgetall(self.store.key(job, "dead")) for job in jobs]
-            return any(int(n) >= MOST_DEATHS for each in dead for of, n in each.items() if not of.startswith(b"why"))
+            return any(int(n) >= MAX_DEATHS for each in dead for of, n in each.items() if not of.startswith(b"why"))
         return True
 
     def _do(self, action):

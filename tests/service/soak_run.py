@@ -1,7 +1,7 @@
 """Hours of ordinary work, and what grows meanwhile: ``make soak MINUTES=45``.
 
 Every few seconds a job of ROWS rows is submitted, followed, read page by page and, now and then, cancelled. After a warm-up in
-which each worker process is replaced once, the memory of the API and of the workers must not grow by MOST_MB_AN_HOUR or more,
+which each worker process is replaced once, the memory of the API and of the workers must not grow by MAX_MB_AN_HOUR or more,
 and no key may have come to Redis that neither expires nor belongs to a job that runs. A table is printed; the exit code is 1
 where that did not hold.
 """
@@ -20,7 +20,7 @@ from provider import Provider, good
 from service.running import Service, rows
 
 ROWS, LATENCY_S, EVERY_S, LOOK_S = 40, 0.05, 6.0, 2.0
-MOST_MB_AN_HOUR = 2.0
+MAX_MB_AN_HOUR = 2.0
 PARTS = {"API": "cli serve api", "workers": "celery"}
 OF_BROKER = (b"_kombu", b"unacked", b"celery", b"work", b"finalize", b"schedule", b"deliver")  # the queues
 
@@ -114,7 +114,7 @@ def main():
     for part, slope in slopes.items():
         print(f"| memory of the {part}, MB an hour | {slope:+.1f} |")
     print(f"| keys that came and never expire | {len(came)} {came[:5] or ''} |")
-    sys.exit(bool(came) or max(slopes.values()) >= MOST_MB_AN_HOUR)
+    sys.exit(bool(came) or max(slopes.values()) >= MAX_MB_AN_HOUR)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from service.running import Service, environment, rows, run_up
 
 OUTAGE_S = float(os.environ.get("OUTAGE_S", "8"))  # two minutes in ``make outages``
 CALL_S, ROWS, LIVE_ROWS = 2, 50, 120
-MOST_REQUESTS = 40  # of a job while its provider is down
+MAX_REQUESTS = 40  # of a job while its provider is down
 FAULTS = {
     "500": status(500),
     "html": lambda seen: Answer(raw=b"<html>busy</html>"),
@@ -301,7 +301,7 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
         scored = service.report(job)["systems"]["default"]["metrics"]
         assert {scored[metric]["n"] for metric in ("faithfulness", "accurate", "mrr")} == {ROWS}, name
         assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
-        assert requests(provider, f"{name}-for-a-while", before=ends[name]) <= MOST_REQUESTS, name
+        assert requests(provider, f"{name}-for-a-while", before=ends[name]) <= MAX_REQUESTS, name
         assert waits[name], "it did not say what it waited for"
 
 

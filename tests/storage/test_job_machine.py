@@ -11,7 +11,7 @@ from raw_job import RawJob
 from redis_server import RedisServer
 
 WHO, CALLS = st.integers(0, 3), st.sampled_from(["c0", "c1"])
-MOST_DEATHS, USD, SPENT = 2, 0.5, 0.25  # sums of these are exact
+MAX_DEATHS, USD, SPENT = 2, 0.5, 0.25  # sums of these are exact
 CHANGES = "pause,pause,pause late,resume,resume with more,cancelled,failed,finished,retry,retry,retry"
 
 
@@ -130,10 +130,10 @@ class Life(RuleBasedStateMachine):
     def release(self, who, why):
         chunk, token = self.held_by(who)
         held = self.owner.get(chunk) == token
-        assert self.job.release(chunk, token, why, MOST_DEATHS) == ("released" if held else "stale")
+        assert self.job.release(chunk, token, why, MAX_DEATHS) == ("released" if held else "stale")
         if held and why:
             self.dead[chunk] = self.dead.get(chunk, 0) + 1
-        if held and why and self.dead[chunk] >= MOST_DEATHS:
+        if held and why and self.dead[chunk] >= MAX_DEATHS:
             self.late.add(chunk)
         elif held:
             self.take_back(chunk)
@@ -154,13 +154,13 @@ class Life(RuleBasedStateMachine):
             for chunk in sorted(self.late):
                 self.dead[chunk] = self.dead.get(chunk, 0) + 1
                 self.book(chunk)
-                if self.dead[chunk] >= MOST_DEATHS:
+                if self.dead[chunk] >= MAX_DEATHS:
                     self.owner[chunk] = token
                     poisoned.append(chunk)
                 else:
                     self.take_back(chunk)
             self.late.clear()
-        assert sorted(self.job.sweep(token, MOST_DEATHS)) == poisoned
+        assert sorted(self.job.sweep(token, MAX_DEATHS)) == poisoned
         self.todo = self.job.todo if sorted(self.todo) == sorted(self.job.todo) else self.todo  # ties are in any order
 
     @rule(what=st.sampled_from([*[""] * 8, *CHANGES.split(",")]))

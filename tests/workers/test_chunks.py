@@ -14,8 +14,8 @@ from ragassay.core.errors import Conflict, Unavailable
 from ragassay.evaluation import aggregate
 from ragassay.judges import local
 from ragassay.service.job_run import JobRun
-from ragassay.service.jobs import MOST_FINALIZES
-from ragassay.service.redis import MOST_DEATHS
+from ragassay.service.jobs import MAX_FINALIZES
+from ragassay.service.redis import MAX_DEATHS
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
 def test_a_chunk_that_fails_again_and_again_becomes_failed_rows(make_jobs, queue, store, error):
     buggy, jobs = make_jobs(error=error), make_jobs()
     job = submit(jobs, 60)
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_DEATHS):
         if error:
             with pytest.raises(ZeroDivisionError):
                 buggy.work(job)
@@ -115,7 +115,7 @@ def test_a_report_that_can_not_be_made_is_tried_a_few_times_and_then_fails_the_j
     jobs, buggy = make_jobs(), make_jobs(error=error)
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    for _ in range(MOST_FINALIZES):
+    for _ in range(MAX_FINALIZES):
         assert jobs.get(job).status == "finalizing"
         with pytest.raises(type(error)):
             buggy.finalize(job)
@@ -130,7 +130,7 @@ def test_an_outage_while_the_report_is_made_is_held_against_nobody(make_jobs, qu
     jobs, outside = make_jobs(), make_jobs(error=error)
     job = submit(jobs, 10)
     deliver(jobs, queue)
-    for _ in range(MOST_FINALIZES + 1):
+    for _ in range(MAX_FINALIZES + 1):
         with pytest.raises(type(error)):
             outside.finalize(job)
     with pytest.raises(ZeroDivisionError):
@@ -218,7 +218,7 @@ def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_
 
 def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, store):
     evicted, alive = sorted(submit(jobs, 10) for _ in range(2))
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_DEATHS):
         store.claim(evicted)
         store.redis.hdel(store.key(evicted, "inputs"), "default:0")
         expire_leases(store, evicted)

@@ -13,7 +13,7 @@ from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
 from ragassay.service.notifications import Notification
-from ragassay.service.redis import MOST_DEATHS, OUTBOX
+from ragassay.service.redis import MAX_DEATHS, OUTBOX
 from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.storage.selection import Selection
 
@@ -92,7 +92,7 @@ def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_
     judge.down = {"q1"}
     job, _ = finished(jobs, work, 10)
     jobs.retry(job)
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_DEATHS):
         assert store.claim(job) is not None
         expire_leases(store, job)
         jobs.tick()

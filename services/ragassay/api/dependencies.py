@@ -17,7 +17,7 @@ from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.files import BINARY, MEDIA_TYPES
 from ragassay.service.access import Requester
 from ragassay.service.job_state import no_job
-from ragassay.service.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.service.jobs import MAX_ROWS_A_PAGE, Jobs
 from ragassay.service.notifications import MAX_ID
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Page(QueryParameters):
     """Which part of a list."""
 
     cursor: Annotated[str | None, Field(max_length=MAX_ID, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
 class FileForm(QueryParameters):

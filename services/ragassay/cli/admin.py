@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragassay.service.access import Access, Permission
     from ragassay.service.projects import ProjectRedis
 
-MOST_USD = 1_000_000_000
+MAX_USD = 1_000_000_000
 Project = Annotated[str, Argument(metavar="PROJECT", help="Whose budget.")]
 Usd = Annotated[float | None, Option("--usd", metavar="N", help="The most that its jobs may spend in a month (UTC).")]
 Uncapped = Annotated[bool, Option("--none", help="It may spend without a cap.")]
@@ -101,8 +101,8 @@ def budget(project: Project = "default", usd: Usd = None, none: Uncapped = False
     from ragassay.service.project_budgets import ProjectBudgets, estimated_part
 
     check_project(project)
-    if usd is not None and (none or not 0 < usd <= MOST_USD):
-        what = "can't be given with --none" if none else f"should be above 0 and at most {MOST_USD:,}, is {usd:g}"
+    if usd is not None and (none or not 0 < usd <= MAX_USD):
+        what = "can't be given with --none" if none else f"should be above 0 and at most {MAX_USD:,}, is {usd:g}"
         raise BadSettings(what, where="--usd", hint="a project without a cap: --none")
     with _store() as store:
         budgets = ProjectBudgets(store)

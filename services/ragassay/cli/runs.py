@@ -60,7 +60,7 @@ Sort = Annotated[
 SystemName = Annotated[str | None, Option("--system", metavar="NAME", help="Only this system.")]
 ReportOrRowsAsJson = Annotated[bool, Option("--json", help="Print JSON; of rows, all of them, one a line.")]
 _LABELS = ("category", "difficulty", "failure", "failed", "text")  # what --where compares with a text
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
@@ -142,7 +142,7 @@ def show(
     if as_json:
         _print_lines(chosen, named.run)
     else:
-        _print(list(chosen), named.run, None if worst else MOST_SHOWN)
+        _print(list(chosen), named.run, None if worst else MAX_SHOWN)
 
 
 def _conditions(where: Sequence[str]) -> dict[str, Any]:

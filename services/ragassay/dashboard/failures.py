@@ -13,7 +13,7 @@ from ragassay.storage.columns import label_column, label_value
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
-MOST_WORST = 10  # of all systems
+MAX_WORST = 10  # of all systems
 
 
 def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
@@ -22,7 +22,7 @@ def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
     Those that are not accurate, if the run says so, by the first metric that a row can be bad at.
     """
     few: dict[str, Sequence[Result]] = {}
-    most = max(1, MOST_WORST // len(report.systems))
+    most = max(1, MAX_WORST // len(report.systems))
     for name, system in report.systems.items():
         where = ("accurate<1",) if "accurate" in system.metrics else ()
         numbers = rows.selected(Selection(system=name, where=where, sort=next(iter(judging(system.metrics)), None)))

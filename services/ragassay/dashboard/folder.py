@@ -16,7 +16,7 @@ from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Entry
 
-MOST_SUMMARIES_HELD = 20_000
+MAX_SUMMARIES_HELD = 20_000
 
 
 class FolderLibrary(Library):
@@ -28,7 +28,7 @@ class FolderLibrary(Library):
         super().__init__()
         self.where, self.datasets = str(store.root / "runs"), FolderDatasets(store.root)
         self._store, self._only = store, tuple(only)
-        self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
+        self._summaries = lru_cache(MAX_SUMMARIES_HELD)(lambda run, _: summary(store, run))
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""

@@ -15,8 +15,8 @@ from ragassay.reporting.failing import first_fix, words
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import change_sentence, chart_of
 
-MOST_RUNS = 14  # in the chart
-MOST_SHOWN = 3
+MAX_RUNS = 14  # in the chart
+MAX_SHOWN = 3
 
 
 def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
@@ -34,7 +34,7 @@ def _latest(library: Library, newest: RunSummary) -> Document:
     metric = next(iter(newest.figures.values())).metric
     sentences, trend, blocks = list[str](), None, list[Block]()
     try:
-        trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MOST_RUNS)
+        trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MAX_RUNS)
         if len(newest.systems) > 1 and metric == "accurate":
             sentences += verdict_of(library, newest.id)[:1]
     except AssayError:  # no other run can be read, or its rows are deleted
@@ -49,7 +49,7 @@ def _latest(library: Library, newest: RunSummary) -> Document:
             cause = system.fix_first.causes[0].cause
             address = f"/ui/runs/{newest.id}/queries?{urlencode({'system': name, 'failure': cause})}"
             cards.append(Card(f"{name}: {words(cause)}", "", (("", sentence),), address))
-    blocks += [Cards("What to fix first", tuple(cards[:MOST_SHOWN]))] if cards else []
+    blocks += [Cards("What to fix first", tuple(cards[:MAX_SHOWN]))] if cards else []
     when = f"{minute(newest.created_at)} UTC"
     return Document(
         newest.name or newest.id,

@@ -32,7 +32,7 @@ from ragassay.service.connection import unavailable
 _log = logging.getLogger("ragassay.dashboard")
 HERE = Path(__file__).parent
 A_PAGE = 50  # runs, or rows
-MOST_PLACES = 10**9
+MAX_PLACES = 10**9
 LONGEST_S = 60.0  # that a form may take to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -48,7 +48,7 @@ NAVIGATION = {
 OF_SERVICE = {"Live": "/ui/live", "Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
 AnyForm = Annotated[str, Query(max_length=30, alias="as")]  # the page, or a file of a format
-Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
+Start = Annotated[int, Query(ge=0, le=MAX_PLACES, alias="from")]
 
 
 def address_of(values: Mapping[str, Any]) -> str:

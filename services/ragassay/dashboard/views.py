@@ -14,7 +14,7 @@ from ragassay.reporting.document import Bar, Cell, Figure, Table
 from ragassay.reporting.failing import JUDGED, words
 from ragassay.reporting.listing import SystemFigure
 
-MOST_DOCUMENTS = 50
+MAX_DOCUMENTS = 50
 _TONES = {
     **dict.fromkeys(("supported", "yes", "agrees"), "good"),
     "partly": "half",
@@ -104,7 +104,7 @@ def _retrieved(rows: Mapping[str, Result], grades: Mapping[str, float]) -> Table
     last = max(map(len, lists)) + 1
     ids = dict.fromkeys([*(id_ for ranks in lists for id_ in ranks), *(id_ for id_ in grades if grades[id_] > 0)])
     shown: list[tuple[Cell, ...]] = []
-    for id_ in sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]:
+    for id_ in sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MAX_DOCUMENTS]:
         good, bad = ("good", "bad") if grades.get(id_, 0) > 0 else ("", "none")
         grade = Figure(f"{grades[id_]:g}", tone=good) if id_ in grades else "not judged"
         ranks = (str(of[id_]) if id_ in of else Figure("not retrieved", tone=bad) for of in lists)

@@ -20,7 +20,7 @@ from ragassay.core.formatting import listed
 from ragassay.core.models import Response, Sample
 from ragassay.core.validation import shown
 from ragassay.datasets.conversations import answer_text
-from ragassay.datasets.guesses import MOST_ROWS, guesses
+from ragassay.datasets.guesses import MAX_ROWS, guesses
 from ragassay.datasets.source import Source, separator_hint
 
 Wanted = Literal["dataset", "responses"]
@@ -231,7 +231,7 @@ class _ColumnMapper:
         known = {*self._sources.values(), *FIELDS} - set(objects.values())
         rows = [
             {name: value for name, value in with_lists(values, lists).items() if name not in known}
-            for values in self._rows[:MOST_ROWS]
+            for values in self._rows[:MAX_ROWS]
         ]
         guessed = guesses(rows, [ours for ours in usual if ours in objects or not self._has(ours)])
         return {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}

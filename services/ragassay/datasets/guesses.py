@@ -21,8 +21,8 @@ _OF_TRUTH = frozenset("expected gold golden truth reference ideal".split())
 _NO_TEXT = frozenset(
     "id uri url link file name title user type lang language model time date score count token".split()
 )
-MOST_ROWS = 20  # are looked at
-_MOST_TEXTS, _DEEPEST = 1000, 8  # of a row
+MAX_ROWS = 20  # are looked at
+_MAX_TEXTS, _DEEPEST = 1000, 8  # of a row
 _WORDS_OF_PASSAGE = 3  # in a list, at least, on average: ids have fewer
 _WORDS_IN_ONE_TEXT = 8  # names of sources and titles have fewer
 
@@ -36,7 +36,7 @@ def guesses(
     """
     texts_by_path: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
-        for path, text in islice(_texts(row), _MOST_TEXTS):
+        for path, text in islice(_texts(row), _MAX_TEXTS):
             texts_by_path[path].append(text)
     found: dict[str, list[str]] = {ours: [] for ours in fields}
     unnamed = []

@@ -19,7 +19,7 @@ from ragassay.judges.verdict import recent_turns, turn_units
 from ragassay.llm import LLM
 
 Choice = Literal["first", "second", "same"]
-_MOST_TOKENS = 400
+_MAX_TOKENS = 400
 
 
 class PreferenceForm(BaseModel):
@@ -94,7 +94,7 @@ class PreferenceJudge:
                 ("Second answer", [("A2", sentence) for sentence in second]),
             ]
             prompts.append(enclosed("sample", sections(*shared, *answers_of), self._version))
-        orders = together([self._call.answer(query_id, text, _MOST_TOKENS, calls, _parse) for text in prompts])
+        orders = together([self._call.answer(query_id, text, _MAX_TOKENS, calls, _parse) for text in prompts])
         replies, reason = await calls.outcome(orders)
         if replies is None:
             return Preference(reason=reason, usage=calls.usage, waste=calls.waste)

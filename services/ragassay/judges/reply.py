@@ -43,7 +43,7 @@ _WHY_NOT = {
 _KEYS = frozenset(("answer", "facts"))
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')
-_LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
+_LONGEST, _MAX_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
 _REASON = re.compile(r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]")
 
 
@@ -234,7 +234,7 @@ def _objects(text: str) -> Iterator[tuple[Any, str]]:
         yield orjson.loads(text), text
     except orjson.JSONDecodeError:
         decoder, start, tried = json.JSONDecoder(), 0, 0
-        while (opening := _OBJECT.search(text, start)) and tried < _MOST_OBJECTS:
+        while (opening := _OBJECT.search(text, start)) and tried < _MAX_OBJECTS:
             tried += 1
             try:
                 value, end = decoder.raw_decode(text, opening.start())

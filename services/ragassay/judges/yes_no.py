@@ -23,7 +23,7 @@ from ragassay.judges.reply import NoAnswer, SampleCalls
 from ragassay.judges.verdict import STEPS, Units, sentence_labels, turn_sentences
 from ragassay.llm import LLM
 
-_MOST_TOKENS = 4
+_MAX_TOKENS = 4
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 ALTERNATIVES = 10  # to each token of an answer
 YES = 0.5  # from this chance on a question is answered by yes
@@ -125,7 +125,7 @@ class YesNoJudge(ModelJudge):
             messages,
             schema=None,
             schema_name="answer",
-            max_tokens=_MOST_TOKENS,
+            max_tokens=_MAX_TOKENS,
             call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
             journal=calls.journal,
             wasted=calls.wasted,

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 200, 150  # heights and widths of bars
 APART = 9  # between the dots of two series on one line
-LONGEST_LABEL, MOST_DAYS = 26, 6
+LONGEST_LABEL, MAX_DAYS = 26, 6
 SHAPES = 4  # that tell lines apart, beside their colours
 _tick = "{:,.6g}".format
 
@@ -132,7 +132,7 @@ def over_time(
     begins: dict[str, float] = {}  # the first time of each day
     for at, value in sorted(zip(times, values, strict=True), key=lambda one: one[0]):
         begins.setdefault(str(value.x)[:10], across(at))
-    days, last = list(begins), min(len(begins), MOST_DAYS) - 1
+    days, last = list(begins), min(len(begins), MAX_DAYS) - 1
     shown = [days[n * (len(days) - 1) // last] for n in range(last + 1)] if last else days
     several_years = len({day[:4] for day in days}) > 1
     lines = (

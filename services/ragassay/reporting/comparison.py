@@ -23,7 +23,7 @@ from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate, mar
 from ragassay.reporting.tabular import Grid, Kind
 
 TONES = {"better": "good", "worse": "bad"}
-MOST_ROWS, MOST_SCORES = 10, 3  # that got worse, on a page, which leads to the list of all; scores of a row
+MAX_ROWS, MAX_SCORES = 10, 3  # that got worse, on a page, which leads to the list of all; scores of a row
 _LONGEST = 160  # characters of a text on a page
 _NOT_SCORED, _NOT_COMPUTED = "not scored", "not computed"
 _change = partial(quantity, sign="+")
@@ -226,13 +226,13 @@ def _time_and_cost(comparison: Comparison, pair: Pair) -> Table:
 
 def _worse(comparison: Comparison, pages: str) -> Table:
     """The rows that got worse most, of each pair as many, with both answers; an answer leads to its row."""
-    each = max(1, MOST_ROWS // len(comparison.pairs))
+    each = max(1, MAX_ROWS // len(comparison.pairs))
     rows: list[tuple[Cell, ...]] = []
     for pair in comparison.pairs:
         for row in pair.regressions[:each]:
             scores = listed(
                 (f"{name} {number(a, 2)} \N{RIGHTWARDS ARROW} {number(b, 2)}" for name, (a, b) in row.scores.items()),
-                MOST_SCORES,
+                MAX_SCORES,
             )
             answers = ((pair.a, row.query_id, row.answer_a), (pair.b, row.query_id_b, row.answer_b))
             links = (_row_link(comparison, pages, *answer) for answer in answers)

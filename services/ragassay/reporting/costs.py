@@ -16,7 +16,7 @@ from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.figures import bounds, marginal_cost, of_thousand
 
 NONE = "(none)"
-MOST_NAMED, MOST_POINTS = 3, 12  # groups in the first sentence, and in the chart
+MAX_NAMED, MAX_POINTS = 3, 12  # groups in the first sentence, and in the chart
 _UNIT = "USD per 1,000 accurate answers"
 
 
@@ -50,8 +50,8 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
         return
     cheapest, *others = [name for _, name in known]
     high = costs[cheapest].interval.high
-    shown = [f"{_thousand(costs[name])}{'' if name == 'all' else f' with {name}'}" for _, name in known[:MOST_NAMED]]
-    more = f"; {len(known) - MOST_NAMED} more are in the table" if len(known) > MOST_NAMED else ""
+    shown = [f"{_thousand(costs[name])}{'' if name == 'all' else f' with {name}'}" for _, name in known[:MAX_NAMED]]
+    more = f"; {len(known) - MAX_NAMED} more are in the table" if len(known) > MAX_NAMED else ""
     yield f"1,000 accurate answers cost {listed(shown)}{more}."
     lows = {name: costs[name].interval.low for name in others}
     overlapping = [name for name, low in lows.items() if high is None or low is None or low <= high]
@@ -89,7 +89,7 @@ def _chart(groups: Mapping[str, CostGroup]) -> Chart | None:
             ends = accuracy.interval, "", of_thousand(cost.interval)
             points[name] = Drawn(1000 * cost.value, accuracy.value, text, *ends)
     note = f"Up and to the left is better. Lines are {percent(LEVEL)} intervals."
-    few = points if len(points) <= MOST_POINTS else {}
+    few = points if len(points) <= MAX_POINTS else {}
     return scatter("Accuracy against cost", _UNIT, "share of accurate answers", few, note=note)
 
 

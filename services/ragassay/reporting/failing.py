@@ -33,7 +33,7 @@ FAILURES: dict[FailureName, str] = {
     "not_scored": "a score is missing because something broke",
 }
 """What the kinds of failure mean."""
-MOST_REASONS = 4
+MAX_REASONS = 4
 _LONGEST_TEXT = 170
 
 
@@ -180,7 +180,7 @@ def why(row: Result, *, judge: bool = True) -> str:
             s for s in verdict.sentences if s.support not in (None, "supported") or s.truth == "conflicts"
         ]
         units += [f for f in verdict.facts if f.covered in ("partly", "no")]
-        reasons += shortlist([f"{unit.id}: {unit.why}" for unit in units if unit.why], MOST_REASONS)
+        reasons += shortlist([f"{unit.id}: {unit.why}" for unit in units if unit.why], MAX_REASONS)
         reasons += [verdict.why] if verdict.why else []
     broken = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
     return "; ".join([*reasons, *filter(None, broken)])

@@ -27,7 +27,7 @@ from ragassay.reporting.figures import (
 from ragassay.reporting.panels import panels
 from ragassay.reporting.tabular import provenance, time
 
-MOST_READ = 1000  # rows of a system that are read for the ids of those that are suspicious
+MAX_READ = 1000  # rows of a system that are read for the ids of those that are suspicious
 
 
 def of_report(
@@ -126,7 +126,7 @@ def _notes(report: ReportWithResults) -> Iterator[str]:
     yield from report.cautions
     for name, system in report.systems.items():
         if count := system.evaluation.suspicious:
-            rows = report.results[name] if system.queries <= MOST_READ else ()
+            rows = report.results[name] if system.queries <= MAX_READ else ()
             marks = ((row.query_id, row.verdict.suspicious) for row in rows if row.verdict)
             marked = [f"{query} ({listed(labels)})" for query, labels in marks if labels]
             what = "hold text that addresses the judge or forges its form, or support that no context shows"

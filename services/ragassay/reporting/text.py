@@ -9,7 +9,7 @@ from textwrap import fill, shorten
 from ragassay.core.formatting import printable
 from ragassay.reporting.document import Block, Cards, Document, Sentences, Table
 
-MOST_CARDS, LONGEST_TEXT = 8, 240
+MAX_CARDS, LONGEST_TEXT = 8, 240
 _GAP, _WIDEST = 2, 40  # a wider column is wrapped before a table is divided
 
 
@@ -37,12 +37,12 @@ def _block(block: Block) -> Iterator[str]:
     elif isinstance(block, Sentences):
         yield from block.lines
     elif isinstance(block, Cards):
-        for card in block.cards[:MOST_CARDS]:
+        for card in block.cards[:MAX_CARDS]:
             yield _paragraph(f"{card.about}: {card.title}", "")
             for label, text in card.texts:
                 if text:
                     yield _paragraph(f"{label}: {shorten(text, LONGEST_TEXT, placeholder=' ...')}", "  ")
-        if (more := len(block.cards) - MOST_CARDS) > 0:
+        if (more := len(block.cards) - MAX_CARDS) > 0:
             yield f"... and {more} more queries: -o FILE.md or --json has all"
 
 

@@ -15,7 +15,7 @@ from ragassay.reporting.tabular import Grid, kind_with, provenance, row_grid, su
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
 
-MOST_ROWS = 1_000_000  # of a sheet, of 1,048,576 that there are
+MAX_ROWS = 1_000_000  # of a sheet, of 1,048,576 that there are
 LONGEST_CELL = 32_767  # in UTF-16
 _CUT = " ... (cut: a cell holds no more)"
 _NEVER = datetime(1980, 1, 1, tzinfo=UTC)  # the first day that an archive can say
@@ -25,8 +25,8 @@ _WIDTHS = {"query": 40, "answer": 60, "ground_truth_answer": 40, "why": 40, "val
 
 def export(report: ReportWithResults, fields: Sequence[str] = ()) -> Iterator[bytes]:
     """The sheets Summary, Rows (the columns of ``row_grid``) and Provenance. Raises TooLarge for more rows than fit."""
-    if sum(map(len, report.results.values())) > MOST_ROWS:
-        raise TooLarge(f"a sheet holds {MOST_ROWS:,} rows, and there are more", hint="write csv or parquet")
+    if sum(map(len, report.results.values())) > MAX_ROWS:
+        raise TooLarge(f"a sheet holds {MAX_ROWS:,} rows, and there are more", hint="write csv or parquet")
     grids = [summary(report), row_grid(report, fields), provenance(report)]
     return workbook(grids, time(report.run.created_at))
 

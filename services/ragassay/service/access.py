@@ -29,7 +29,7 @@ from ragassay.service.projects import ProjectRedis
 Permission = Literal["submit", "read", "operate"]
 SCOPES: tuple[Permission, ...] = get_args(Permission)
 SHORTEST_SECRET = 16
-MOST_KEYS = 200  # of a project
+MAX_KEYS = 200  # of a project
 LONGEST_NAME = 100
 MINUTE_S = 60
 _MADE = "ra:keys:made"
@@ -101,8 +101,8 @@ class Access:
         text = f"ra_{key}_{secrets.token_hex(24)}"
         digest = self.digest(text)
         listed = self._store.of(project).of_project("keys")
-        if self.redis.zcard(listed) >= MOST_KEYS:
-            raise Conflict(f"project {project} has {MOST_KEYS} keys", hint="revoke some: DELETE /v1/keys/ID")
+        if self.redis.zcard(listed) >= MAX_KEYS:
+            raise Conflict(f"project {project} has {MAX_KEYS} keys", hint="revoke some: DELETE /v1/keys/ID")
         kept = tuple(scope for scope in SCOPES if scope in set(scopes))
         made = MadeKey(id=key, name=name, project=project, scopes=kept, created_at=datetime.now(UTC), key=text)
         pipe = self.redis.pipeline(transaction=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ragassay.observability import BUCKETS_S, SEPARATOR
 
 KEY = "ra:counters"
-MOST_COUNTERS = 2000  # of different labels; models beyond them are "other"
+MAX_COUNTERS = 2000  # of different labels; models beyond them are "other"
 
 
 class MetricFamily(NamedTuple):

@@ -29,7 +29,7 @@ from ragassay.service.redis import RedisStore
 from ragassay.storage.protocol import RunRecord
 from ragassay.storage.runs import Entry
 
-MOST_LOOKED_AT = 1000
+MAX_LOOKED_AT = 1000
 _AT_ONCE = 500
 _IN_CATALOG: dict[JobStatus, Any] = {
     "finished": "finished",
@@ -37,7 +37,7 @@ _IN_CATALOG: dict[JobStatus, Any] = {
     "cancelled": "partial",
     "failed": "failed",
 }
-MOST_ALERTS = 100  # of a job; each of many gates may be about 20 slices of each system
+MAX_ALERTS = 100  # of a job; each of many gates may be about 20 slices of each system
 _LOGGED = {"gate", "metric", "value", "threshold"}
 _log = logging.getLogger("ragassay.gates")
 
@@ -91,7 +91,7 @@ class JobReports:
 
     def trend(self, metric: str, **options: Any) -> Trend:
         """A figure over the newest finished jobs, as ``trends.trend`` does for runs with its ``options``."""
-        return trends.trend(islice(self.newest(), MOST_LOOKED_AT), metric, **options)
+        return trends.trend(islice(self.newest(), MAX_LOOKED_AT), metric, **options)
 
     def newest(self) -> Iterator[Entry]:
         """Jobs, the newest first."""
@@ -162,7 +162,7 @@ class JobReports:
 
 def shown_alerts(job: str, alerts: Sequence[Alert]) -> str:
     """The alerts as a job's record has them, JSON; one more says how many are left out."""
-    shown = [alert.model_dump(mode="json") for alert in alerts[:MOST_ALERTS]]
+    shown = [alert.model_dump(mode="json") for alert in alerts[:MAX_ALERTS]]
     if left := len(alerts) - len(shown):
         shown.append(Alert(reason=f"... and {left} more: GET /v1/jobs/{job}/gates").model_dump(mode="json"))
     return orjson.dumps(shown).decode()

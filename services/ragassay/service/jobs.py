@@ -36,7 +36,7 @@ from ragassay.evaluation.prepare import prepare, with_judges
 from ragassay.evaluation.runtime import Runtime
 from ragassay.service import notifications
 from ragassay.service.health import check_memory
-from ragassay.service.job_reports import MOST_LOOKED_AT, Gating, JobReports, log_alerts, shown_alerts
+from ragassay.service.job_reports import MAX_LOOKED_AT, Gating, JobReports, log_alerts, shown_alerts
 from ragassay.service.job_run import JobRun, run_of
 from ragassay.service.job_state import DAY_S, Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
@@ -53,7 +53,7 @@ from ragassay.storage.selection import Selection, cursor_at
 
 logger = logging.getLogger("ragassay.jobs")
 _RESPONSE_FAILED = label_value("response_failed")
-MOST_ROWS_A_PAGE, MOST_FINALIZES = 200, 5
+MAX_ROWS_A_PAGE, MAX_FINALIZES = 200, 5
 SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
 
@@ -165,8 +165,8 @@ class Jobs:
         return shown(self.store.state(job))
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
-        """Jobs, newest first. A page looks at ``MOST_LOOKED_AT`` jobs at the most, so with ``status`` it may hold fewer."""
-        most = max(limit, MOST_LOOKED_AT)
+        """Jobs, newest first. A page looks at ``MAX_LOOKED_AT`` jobs at the most, so with ``status`` it may hold fewer."""
+        most = max(limit, MAX_LOOKED_AT)
         listed = self.store.jobs(before=cursor, limit=most + 1)
         jobs: list[Job] = []
         last = None
@@ -343,7 +343,7 @@ class Jobs:
                     self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
-        if not partial and self.store.count_finalize(job) > MOST_FINALIZES:
+        if not partial and self.store.count_finalize(job) > MAX_FINALIZES:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
         try:
@@ -362,7 +362,7 @@ class Jobs:
                 self._fail(job, f"the report can't be made: {error}")
             return
         except Exception as error:
-            if not partial and self.store.count_finalize(job, by=0) >= MOST_FINALIZES:
+            if not partial and self.store.count_finalize(job, by=0) >= MAX_FINALIZES:
                 self._fail(job, f"the report can't be made: {class_and_reason(error)}")
             raise
 

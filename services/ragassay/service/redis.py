@@ -34,7 +34,7 @@ from ragassay.storage.columns import column_parts, columns_blob, pack_texts, tex
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results_blob
 
-MOST_DEATHS = 5
+MAX_DEATHS = 5
 NO_LIMIT = 10**9
 BETWEEN_CHUNKS_MS = 200
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
@@ -342,7 +342,7 @@ class RedisStore(ProjectRedis):
 
     def _release(self, claim: Claim, how: str, why: str, wait_ms: int = 0, give_up_ms: int = 0) -> str:
         keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        arguments = [str(claim), claim.token, how, why, MOST_DEATHS, wait_ms, give_up_ms]
+        arguments = [str(claim), claim.token, how, why, MAX_DEATHS, wait_ms, give_up_ms]
         return str(self.run("release", keys, arguments).decode())
 
     def end_wait(self, job: str) -> None:
@@ -362,7 +362,7 @@ class RedisStore(ProjectRedis):
         """Take back chunks whose lease ran out: those that died too often, claimed for the caller, and how many wait again."""
         token = uuid.uuid4().hex
         keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
-        poisoned, returned = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        poisoned, returned = self.run("sweep", keys, [MAX_DEATHS, token, self.lease_ms])
         return [Claim.of(job, chunk, token) for chunk in poisoned], int(returned)
 
     def samples(self, job: str, chunk: ChunkId) -> list[Sample]:

@@ -22,7 +22,7 @@ from ragassay.llm.budget import RAISE_IT, of_unknown_price
 from ragassay.llm.journal import SHARED, Reservation, StoredJournal, hit
 from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS
-from ragassay.service.counters import MOST_COUNTERS
+from ragassay.service.counters import MAX_COUNTERS
 from ragassay.service.job_state import Claim
 from ragassay.service.project_budgets import KEPT_S, ProjectBudgets, account_key, cap_key, estimated_part
 from ragassay.service.redis import RedisStore
@@ -197,7 +197,7 @@ class RedisJournal(StoredJournal):
         counted = orjson.dumps(observability.take_counted() if granted else {})  # else the script would not count them
         about = [call.id, reservation.key, self._claim.token, str(self._claim), _blob(reply) if reply else b""]
         keys = [self._calls, self._meta, COUNTERS, self._dead]
-        arguments = [*about, *books, counted, MOST_COUNTERS]
+        arguments = [*about, *books, counted, MAX_COUNTERS]
         if self._is_taken(keys, arguments):
             return
         self._refused += 1

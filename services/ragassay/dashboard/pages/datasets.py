@@ -19,7 +19,7 @@ from ragassay.reporting.datasets import made
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
 from ragassay.reporting.listing import RunSummary
 
-MOST_RUNS, MOST_LISTED = 20, 500  # runs on the page of a dataset, and those whose datasets are listed
+MAX_RUNS, MAX_LISTED = 20, 500  # runs on the page of a dataset, and those whose datasets are listed
 LONGEST = 1000
 VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
@@ -64,7 +64,7 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
 def _used(library: Library, text: str) -> Table | None:
     """What the newest runs were made on, whether or not it is kept under a name; ``text``: part of a dataset's name."""
     by_source: dict[tuple[str, str], list[RunSummary]] = {}
-    for run in islice(library.runs(), MOST_LISTED):
+    for run in islice(library.runs(), MAX_LISTED):
         if run.dataset and text.casefold() in run.dataset.casefold():
             by_source.setdefault((run.dataset, run.dataset_digest), []).append(run)
     rows = tuple(
@@ -148,6 +148,6 @@ def _cells(row: Sample, *, responses: bool) -> Iterator[Cell]:
 
 
 def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
-    for run in islice((run for run in library.runs() if run.dataset == name), MOST_RUNS):
+    for run in islice((run for run in library.runs() if run.dataset == name), MAX_RUNS):
         good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
         yield _run_cell(run), good, run.judge

@@ -42,7 +42,7 @@ ANSWERS = {
 }
 """What can be said, by metric: the value of each answer, and its words."""
 NAME_COOKIE = "ragassay_name"
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 _SKIP, _LAST_SHOWN, _A_YEAR_S = "skip", 10, 365 * 24 * 3600
 
 
@@ -94,7 +94,7 @@ class _RowsToLabel:
 
 
 RowsToLabel = Annotated[_RowsToLabel, Depends()]
-Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
+Sent = Annotated[bytes, Depends(body(MAX_BYTES))]
 
 
 @router.get("/ui/runs/{run}/label")

@@ -18,7 +18,7 @@ from ragassay.reporting.costs import of_costs
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import of_trend
 
-MOST_POINTS, POINTS = 365, 30
+MAX_POINTS, POINTS = 365, 30
 RECENT = 500  # runs whose names can be chosen
 FIGURES = (PER_ACCURATE, "cost_usd.mean", "latency_ms.p50", "latency_ms.p95")
 OptionText = Annotated[str, Query(max_length=300)]
@@ -65,7 +65,7 @@ def _trends(
     system: OptionText = "",
     dataset: OptionText = "",
     judge: OptionText = "",
-    last: Annotated[int, Query(ge=1, le=MOST_POINTS)] = POINTS,
+    last: Annotated[int, Query(ge=1, le=MAX_POINTS)] = POINTS,
 ) -> Response:
     library: Library = request.state.library
     listed = list(islice(library.runs(), RECENT))

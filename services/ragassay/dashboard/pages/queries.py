@@ -17,14 +17,14 @@ from ragassay.core.report import run_and_system
 from ragassay.dashboard import views
 from ragassay.dashboard.changes import CHANGES, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, address_of, pages, shown
+from ragassay.dashboard.site import A_PAGE, MAX_PLACES, Start, address_of, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
-MOST_SCORES = 3  # below an answer
+MAX_SCORES = 3  # below an answer
 router = pages()
 _ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed", "since")
 _BACK = "go back to the list of queries"
@@ -170,7 +170,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         start=start,
         total=total,
         chosen=len(chosen.places),
-        scores=[name for name in wanted if name != "accurate"][:MOST_SCORES],
+        scores=[name for name in wanted if name != "accurate"][:MAX_SCORES],
         presets=_presets(list(report.systems), metrics, asked),
         figures=[*metrics, *FIGURES],
         failures=failing.FAILURES,
@@ -195,7 +195,7 @@ def _presets(systems: list[str], metrics: Sequence[str], asked: Mapping[str, Any
 def _row(
     request: Request,
     run: str,
-    at: Annotated[int | None, Query(ge=0, le=MOST_PLACES)] = None,
+    at: Annotated[int | None, Query(ge=0, le=MAX_PLACES)] = None,
     id: Annotated[str, Query(max_length=1000)] = "",  # noqa: A002 - the name in the address
 ) -> Response:
     """A row by its position in a selection, or by its query's id."""
