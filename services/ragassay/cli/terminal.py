@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 def print_json(document: object) -> None:
     """A document on stdout as ``json_document`` writes it; a report with its rows, one after the other."""
-    if not hasattr(document, "json_parts"):
+    if not hasattr(document, "json_parts"):  # asked for without an import, which other documents need not wait for
         typer.echo(json_document(document), nl=False)
         return
-    for part in document.json_parts():
-        typer.echo(printable(part.decode()).encode(), nl=False)
+    from ragassay.reporting.tabular import printable_json
+
+    for part in printable_json(cast("ReportWithResults", document)):
+        typer.echo(part, nl=False)
 
 
 def print_result(document: object, text: str, *, as_json: bool) -> None:
@@ -183,7 +185,8 @@ class Terminal(Reporter):
             typer.echo(f"interrupted; go on with: {resume}", err=True)
             raise
         if rows := sum(run.failed_rows for run in runs):
-            typer.echo(f"{rows} rows failed; to evaluate them again: {resume}", err=True)
+            what = "1 row failed; to evaluate it" if rows == 1 else f"{rows} rows failed; to evaluate them"
+            typer.echo(f"{what} again: {resume}", err=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 200, 150  # heights and widths of bars
 APART = 9  # between the dots of two series on one line
 LONGEST_LABEL, MAX_DAYS = 26, 6
-SHAPES = 4  # that tell lines apart, beside their colours
+COLOURS, SHAPES = 6, 4  # that distinguish lines; the style sheet has as many
 _tick = "{:,.6g}".format
 
 
@@ -257,7 +257,7 @@ def _ends(intervals: Iterable[Interval | None]) -> list[float]:
 
 def _line(name: str, n: int, marks: list[Mark], *, joined: bool = True) -> Line:
     path = "M" + " L".join(f"{mark.x} {mark.y}" for mark in marks) if joined and len(marks) > 1 else ""
-    return Line(name, n % 6 + 1, n % SHAPES, tuple(marks), path)
+    return Line(name, n % COLOURS + 1, n % SHAPES, tuple(marks), path)
 
 
 def _mark(value: Drawn, x: float, up: _Axis, across: _Axis | None = None) -> Mark:

@@ -10,7 +10,7 @@ from ragassay.core.formatting import interval, number, percent, quantity
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Report
 from ragassay.core.statistics import Estimate, IncrementalCost, Interval
-from ragassay.reporting.charts import Chart, Drawn, bars, dots
+from ragassay.reporting.charts import COLOURS, Chart, Drawn, bars, dots
 from ragassay.reporting.document import Bar, Cell, Figure, Link, Table
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
@@ -162,7 +162,7 @@ def fix_charts(report: Report, rows: str = "") -> Iterator[Chart]:
         title = "What to fix first" if len(report.systems) == 1 else f"What to fix first: {name}"
         unit = "accuracy once this cause and those above are fixed"
         note = f"{AT_MOST} Lines are intervals."
-        if chart := bars(title, unit, levels, note=note, waterfall=True, number=n % 6 + 1):
+        if chart := bars(title, unit, levels, note=note, waterfall=True, number=n % COLOURS + 1):
             yield chart
 
 

@@ -105,10 +105,10 @@ class ChosenRows:
         rows = library.rows(run)
         both = [Column(str(before), str(before), rows), Column(system, system, self.rows)]
         if rows.record.id != now.id:
-            told = [minute(one.rows.record.created_at) for one in both]
-            if told[0] == told[1]:
-                told = [one.rows.record.id for one in both]
-            both = [replace(one, label=f"{one.system}, {of}") for one, of in zip(both, told, strict=True)]
+            names = [minute(one.rows.record.created_at) for one in both]
+            if names[0] == names[1]:
+                names = [one.rows.record.id for one in both]
+            both = [replace(one, label=f"{one.system}, {of}") for one, of in zip(both, names, strict=True)]
         self.columns = both
         return np.vstack(shared[:2])
 
