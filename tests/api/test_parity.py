@@ -39,8 +39,9 @@ class Doors:
             self.files[name] = folder / name / "rivers.jsonl"
             self.files[name].parent.mkdir()
             self.files[name].write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in made))
-            self.runs.append(ragassay.evaluate(self.files[name], **OPTIONS).run.id)
-            self.jobs.append(served.submit(made, dataset="rivers", gates=GATES, **OPTIONS)["id"])
+            named = {"name": name, **OPTIONS}  # else a comparison calls runs by their minutes, or by their ids
+            self.runs.append(ragassay.evaluate(self.files[name], **named).run.id)
+            self.jobs.append(served.submit(made, dataset="rivers", gates=GATES, **named)["id"])
             served.work()
 
     def get(self, path, **parameters):
