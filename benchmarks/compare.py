@@ -68,29 +68,22 @@ def multiplied(run: FolderRun, rows: int) -> str:
     return many.record.id
 
 
-def compared(rows: int, folder: Path) -> dict[str, float]:
-    home = folder / f"compare-{rows}"
-    if not home.exists():
-        home.mkdir(parents=True)
-        for data in write_pair(home):
-            multiplied(evaluated(data, home), rows)
-    runs = sorted(run.name for run in (home / "runs").glob("*x"))
-    return ragassay(home, "compare", *runs)
+def compared(rows: int, home: Path) -> dict[str, float]:
+    home.mkdir()
+    return ragassay(home, "compare", *[multiplied(evaluated(data, home), rows) for data in write_pair(home)])
 
 
-def trend(runs: int, folder: Path) -> dict[str, float]:
-    home = folder / f"trend-{runs}"
-    if not home.exists():
-        home.mkdir(parents=True)
-        write_rows(home / "rows.jsonl", EVALUATED)
-        first = evaluated(home / "rows.jsonl", home).folder
-        for n in range(1, runs):
-            name = f"20260101T{n:06d}{first.name[15:]}"
-            shutil.copytree(first, first.parent / name)
-            for file in ("run.json", "report.json"):
-                document = json.loads((first.parent / name / file).read_text())
-                (document["run"] if file == "report.json" else document)["id"] = name
-                (first.parent / name / file).write_text(json.dumps(document))
+def trend(runs: int, home: Path) -> dict[str, float]:
+    home.mkdir()
+    write_rows(home / "rows.jsonl", EVALUATED)
+    first = evaluated(home / "rows.jsonl", home).folder
+    for n in range(1, runs):
+        name = f"20260101T{n:06d}{first.name[15:]}"
+        shutil.copytree(first, first.parent / name)
+        for file in ("run.json", "report.json"):
+            document = json.loads((first.parent / name / file).read_text())
+            (document["run"] if file == "report.json" else document)["id"] = name
+            (first.parent / name / file).write_text(json.dumps(document))
     return ragassay(home, "trend", "accurate")
 
 
@@ -98,12 +91,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--folder", type=Path, help="where runs are kept and found again; else they are removed")
     options = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
-        pair, series = compared(options.rows, folder), trend(options.runs, folder)
+        pair, series = compared(options.rows, Path(temporary, "pair")), trend(options.runs, Path(temporary, "trend"))
     figures = {
         f"`compare`, two runs of {options.rows:,} rows": pair,
         f"`trend`, {options.runs} runs of 1,000 rows": series,

@@ -42,11 +42,9 @@ PAGES = {  # by what they show: the address of the page with a number
 
 def made(home: Path, rows: int) -> FolderRun:
     """A run of so many rows, the only one in the folder."""
-    if not home.exists():
-        home.mkdir(parents=True)
-        few = evaluated(write_pair(home)[0], home)
-        multiplied(few, rows)
-        shutil.rmtree(few.folder)
+    few = evaluated(write_pair(home)[0], home)
+    multiplied(few, rows)
+    shutil.rmtree(few.folder)
     (run,) = (home / "runs").iterdir()
     return FolderRun(run)
 
@@ -81,11 +79,10 @@ def looked_at(home: Path, run: FolderRun) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--folder", type=Path, help="where the run is kept and found again; else it is removed")
     options = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory() as temporary:
-        home = (options.folder or Path(temporary)) / f"pages-{options.rows}"
+        home = Path(temporary)
         times = looked_at(home, made(home, options.rows))
     lines = ([name, *(f"{1000 * seconds:,.0f}" for seconds in both)] for name, both in times.items())
     head = (f"page of a run of {options.rows:,} rows", "first, ms", "next, ms")

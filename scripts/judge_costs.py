@@ -1,9 +1,9 @@
 """What 1,000 samples cost with each way of asking a model; fills the table of docs/judge-accuracy.md.
 
 The samples are those of ``benchmarks/llm``, judged by the code that judges any, with the replies of tests/provider.py. Nothing is
-sent. Tokens are characters / 4, prices those of LiteLLM's table. ``--check`` only says whether the table is up to date.
+sent. Tokens are characters / 4, prices those of LiteLLM's table.
 
-    python scripts/judge_costs.py [--check]
+    python scripts/judge_costs.py
 """
 
 import asyncio
@@ -112,16 +112,5 @@ def _usd(model: str, prompt: float, completion: float, cached: float) -> str:
     return full if less == full else f"{full} ({less})"
 
 
-def main(arguments: list[str]) -> Any:
-    """Write the table into the page, or say that it is out of date."""
-    page = PAGE.read_text()
-    fresh = TABLE.sub(lambda found: found[1] + table() + found[2], page)
-    if "--check" not in arguments:
-        PAGE.write_text(fresh)
-    elif fresh != page:
-        return "docs/judge-accuracy.md shows old costs; refresh them: python scripts/judge_costs.py"
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    PAGE.write_text(TABLE.sub(lambda found: found[1] + table() + found[2], PAGE.read_text()))

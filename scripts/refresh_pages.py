@@ -1,11 +1,9 @@
 """Fills the outputs that pages show with what the commands print now; ``--check`` only says whether they do.
 
-An output is a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take lines,
-``<!-- output: COMMAND | lines 1, 15-24 -->``, or sections by the beginnings of their titles,
-``<!-- output: COMMAND | sections top, Answer quality, Worst rows:6 -->``: ``top`` is what precedes the first empty line, a number
-after a colon is how many lines. What is left out is shown as ``...``. All pages share one folder and each command runs once
-in it, in the order of the pages. Run ids are written as RUN,
-and times as one time.
+An output is a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take sections by
+the beginnings of their titles, ``<!-- output: COMMAND | sections top, Answer quality, Worst rows:6 -->``: ``top`` is what
+precedes the first empty line, a number after a colon is how many lines. What is left out is shown as ``...``. All pages share
+one folder and each command runs once in it, in the order of the pages. Run ids are written as RUN, and times as one time.
 """
 
 import os
@@ -28,7 +26,7 @@ PAGES = (
     "docs/datasets.md",
 )  # `compare last` is of the demo, so it comes first
 BLOCK = re.compile(
-    r"(?P<begin><!-- output: (?P<command>[^\n]+?)(?: \| (?P<kind>lines|sections) (?P<parts>[^\n]+?))? -->\n"
+    r"(?P<begin><!-- output: (?P<command>[^\n]+?)(?: \| sections (?P<parts>[^\n]+?))? -->\n"
     r"```(?:text)?\n)(?P<output>.*?)(?P<end>^```)",
     re.DOTALL | re.MULTILINE,
 )
@@ -50,13 +48,9 @@ def output(command: str, folder: str) -> list[str]:
     ]
 
 
-def ranges(lines: list[str], kind: str, wanted: str) -> Iterator[tuple[int, int]]:
+def ranges(lines: list[str], wanted: str) -> Iterator[tuple[int, int]]:
     """First and last line of each part, counted from 1."""
     for part in wanted.split(","):
-        if kind == "lines":
-            first, _, last = part.strip().partition("-")
-            yield int(first), int(last or first)
-            continue
         title, most = re.fullmatch(r"(.*?)(?::(\d+))?", part.strip()).groups()
         begin = 0 if title == "top" else next((n for n, line in enumerate(lines) if line.startswith(title)), None)
         if begin is None:
@@ -65,12 +59,12 @@ def ranges(lines: list[str], kind: str, wanted: str) -> Iterator[tuple[int, int]
         yield begin + 1, min(end, begin + int(most)) if most else end
 
 
-def parts(lines: list[str], kind: str, wanted: str) -> list[str]:
+def parts(lines: list[str], wanted: str) -> list[str]:
     """The lines that ``wanted`` names, with ``...`` for each run of lines left out."""
     shown, after = [], 1
-    for begin, end in ranges(lines, kind, wanted):
+    for begin, end in ranges(lines, wanted):
         if not after <= begin <= end <= len(lines):
-            sys.exit(f"{kind} {wanted}: there are {len(lines)} lines, and parts must follow each other")
+            sys.exit(f"sections {wanted}: there are {len(lines)} lines, and parts must follow each other")
         shown += ["..."] * (begin > after) + lines[begin - 1 : end]
         after = end + 1
     return shown + ["..."] * (after <= len(lines))
@@ -81,7 +75,7 @@ def refreshed(text: str, folder: str) -> str:
 
     def fresh(block: re.Match[str]) -> str:
         lines = output(block["command"], folder)
-        shown = parts(lines, block["kind"], block["parts"]) if block["kind"] else lines
+        shown = parts(lines, block["parts"]) if block["parts"] else lines
         return block["begin"] + "\n".join([*shown, ""]) + block["end"]
 
     return BLOCK.sub(fresh, text)

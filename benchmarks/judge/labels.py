@@ -11,17 +11,20 @@ the judge's mean alone?
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from model import judged
 
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.settings import Settings
+from ragassay.evaluation import local
 from ragassay.evaluation.labels import LabelledRows
 from ragassay.judges.agreement import columns
+from ragassay.sdk.evaluation import runtime_for
 from ragassay.stats.intervals import Floats
 from ragassay.stats.ppi import corrected_mean
 
@@ -33,7 +36,10 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Fl
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        labels, scores = columns(judged(rows, EvalConfig(), home))
+        runtime = runtime_for(settings=Settings(home=home))
+        run = local.start(runtime, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
+        asyncio.run(local.complete(runtime, run))
+        labels, scores = columns(list(rows.scored(run)))
         labels = 1 - labels if path.stem in swapped else labels
         if len(set(labels)) < 2:  # people say the same of all: there is nothing to measure against
             continue

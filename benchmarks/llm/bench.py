@@ -23,14 +23,12 @@ from measured import FaultyProvider, load, machine
 
 HERE = Path(__file__).resolve().parent
 LATENCY_MS, CONCURRENCY, ITEMS, MANY, RUNS = 300, 16, 100, 400, 3
-FAULTS = {  # percent of the calls, and items
-    "429 and malformed": ({"429": 2, "malformed": 2}, ITEMS),
-    "429": ({"429": 10}, ITEMS),
-    "hangs": ({"hang": 0.5}, MANY),
+FAULTS = {  # percent of the calls
+    "many refused": {"429": 10, "malformed": 2},
+    "some hang": {"hang": 1},
 }
-PRESSURE = {"many refused": {"429": 10, "malformed": 2}, "some hang": {"hang": 1}}
-PRESSED_ITEMS = 96
-CASES = ["cost", *FAULTS, *PRESSURE]
+FAULTY_ITEMS = 96
+CASES = ["cost", *FAULTS]
 Row = dict[str, Any]
 
 
@@ -75,26 +73,13 @@ def cost(folder: Path) -> Iterator[str]:
     yield target(f"... at {MANY} items, times that at {ITEMS}", more, 1.25, ".2f")
 
 
-def words(shares: dict[str, float], items: int) -> str:
-    told = (f"{share:g} % {'hangs' if kind == 'hang' else kind}" for kind, share in shares.items())
-    return f"{' + '.join(told)}, {items} items"
-
-
 def faults(folder: Path, name: str) -> Iterator[str]:
-    """What faults of the provider cost: no score, and hardly more calls than there were faults."""
-    shares, items = FAULTS[name]
-    row = measure("ours", items, folder, shares)
-    injected = Counter(row["faults"]).total()
-    yield target(f"{words(shares, items)}: scores missing", row["missing"], 0, ".0f")
-    yield target(f"... calls more than items, {injected} faults", row["calls"] - items, injected + 0.02 * items, ".0f")
-
-
-def pressure(folder: Path, name: str) -> Iterator[str]:
-    """How much longer a run takes at a provider that refuses calls for a second, or lets them hang."""
-    shares, items = PRESSURE[name], PRESSED_ITEMS
+    """What faults of the provider cost: time, no score, and hardly more calls than there were faults."""
+    shares, items = FAULTS[name], FAULTY_ITEMS
     rounds = [(measure("floor", items, folder, {}), measure("ours", items, folder, shares)) for _ in range(RUNS)]
     ratio = median(ours["wall_s"] / floor["wall_s"] for floor, ours in rounds)
-    yield target(f"{words(shares, items)}: times the calm floor's wall time", ratio, 2.0, ".2f")
+    percents = " + ".join(f"{share:g} % {'hangs' if kind == 'hang' else kind}" for kind, share in shares.items())
+    yield target(f"{percents}, {items} items: times the calm floor's wall time", ratio, 2.0, ".2f")
     yield target("... scores missing", max(ours["missing"] for _, ours in rounds), 0, ".0f")
     extra = max(ours["calls"] - items - Counter(ours["faults"]).total() for _, ours in rounds)
     yield target("... calls more than items and faults", extra, 0.02 * items, ".0f")
@@ -113,7 +98,7 @@ def main() -> int:
     before, lines = load(), ["| | measured | at most | |", "|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
         for case in wanted:
-            lines += cost(Path(name)) if case == "cost" else (faults if case in FAULTS else pressure)(Path(name), case)
+            lines += cost(Path(name)) if case == "cost" else faults(Path(name), case)
     print(f"{machine(before)}.\n", *lines, sep="\n")
     return int(any(each.endswith("| missed |") for each in lines))
 

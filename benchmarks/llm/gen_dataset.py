@@ -1,13 +1,9 @@
-"""Made-up RAG items, the same on every machine: a query, 5 contexts of about 126 words, an answer and a ground truth.
-
-python gen_dataset.py COUNT FILE.jsonl
-"""
+"""Made-up RAG items, the same on every machine: a query, 5 contexts of about 126 words, an answer and a ground truth."""
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 from pathlib import Path
 
 PRODUCTS = (
@@ -116,7 +112,3 @@ def _said(product: str, fact: tuple[str, int, int], dice: random.Random) -> str:
 
 def _words(sentences: list[str]) -> int:
     return len(" ".join(sentences).split())
-
-
-if __name__ == "__main__":
-    write(int(sys.argv[1]), Path(sys.argv[2]))
