@@ -86,6 +86,25 @@ def test_detect_evaluates_data_files_first(cli, tmp_path):
     assert (code, "new against old: to show a difference of 0.1" in out, "mrr     0.177  8" in out) == (0, True, True)
 
 
+def test_detect_counts_questions_not_answers(cli, tmp_path):
+    rows = [{"query_id": f"{n}-{copy}", "query": f"Question {n}?"} for n in range(4) for copy in range(3)]
+    for name, ranks in (("old", "1222"), ("new", "1111")):
+        found = {"1": ["d1", "n1"], "2": ["n1", "d1"]}
+        ranked = [
+            {**one, "retrieved_doc_ids": found[ranks[n // 3]], "relevant_doc_ids": ["d1"]} for n, one in enumerate(rows)
+        ]
+        write_jsonl(tmp_path / f"{name}.jsonl", ranked)
+    out = cli("compare", "old.jsonl", "new.jsonl", "--detect", 0.1, "--metrics", "mrr")[1]
+    # differences of 0 once and 0.5 three times: sd 0.25 over 4 questions, not over 12 answers
+    assert out.splitlines()[-1].split() == [
+        "mrr",
+        "0.25",
+        "4",
+        f"{power_of(0.1, 4, 0.25):.0%}",
+        str(needed_n(0.1, 0.25)),
+    ]
+
+
 def test_figures_of_all_rows_say_so_beside_those_of_the_matched_ones(cli, tmp_path):
     full = [{**query, "retrieved_doc_ids": ["d1"], "cost_usd": 0.01} for query in QUERIES]
     write_jsonl(tmp_path / "old.jsonl", full[:7]), write_jsonl(tmp_path / "new.jsonl", full)

@@ -61,6 +61,22 @@ def test_headline_comes_first_and_the_places_last(report, shown):
     assert markdown.index(said) < markdown.index("## Retrieval")
 
 
+def test_headline_counts_no_answers_where_those_to_one_question_are_averaged(tmp_path):
+    # two right answers to one question and a wrong one to another: 1 and 0, whose mean is 1/2, not 2/3
+    judge = ScriptedJudge(q3=judged("no", "wrong"))
+    rows = [sample(1), sample(2), sample(3, query="And of Italy?")]
+    found = evaluated(new_run(tmp_path, rows, judge=judge), judge).systems["default"]
+    assert found.metrics["accurate"].value == 0.5
+    assert headline(found).startswith("50 % of 3 answers are accurate (the mean of 2 questions or conversations, 95 %")
+
+
+def test_gate_efficiency_is_printed_as_a_percentage(tmp_path, shown):
+    rows = [sample(n, retrieval_needed=n > 1, response=Response(retrieved_doc_ids=())) for n in (1, 2, 3)]
+    report = evaluated(new_run(tmp_path, rows, EvalConfig(metrics=("gate_efficiency", "mrr"))))
+    for text in shown(report):
+        assert "33.3 %" in text  # 1 of 3
+
+
 def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path, shown):
     report = evaluated(new_run(tmp_path, [sample(1)], judge=LOCAL), LOCAL)
     assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]

@@ -131,15 +131,15 @@ def _print_needed(found: Comparison, difference: float, power: float) -> None:
 
 
 def _needed(delta: Difference, difference: float, alpha: float, power: float) -> tuple[str, ...]:
-    """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
+    """Spread and number of the questions at hand, the chance that so many show the difference, and how many would."""
     from ragassay.stats.power import needed_n, power_of
 
     if not delta.sd:
         return ("no spread" if delta.paired else "no shared query", "", "", "")
-    chance = power_of(difference, delta.n, delta.sd, alpha=alpha)
+    chance = power_of(difference, delta.questions, delta.sd, alpha=alpha)
     return (
         f"{delta.sd:.3g}",
-        str(delta.n),
+        str(delta.questions),
         f"{chance:.0%}",
         str(needed_n(difference, delta.sd, alpha=alpha, power=power)),
     )

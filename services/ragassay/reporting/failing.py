@@ -49,7 +49,10 @@ def headline(system: SystemReport) -> str:
     mean = system.metrics[name]
     if name != "accurate" or mean.value is None:
         return f"{name} {estimate(mean)}"
-    known = f"{round(mean.value * mean.n)} of {mean.n} answers are accurate ({_percent(mean.value)}"
+    if mean.reason:  # rows of one question were averaged first, so that value x n is no count
+        known = f"{_percent(mean.value)} of {mean.n} answers are accurate ({mean.reason}"
+    else:
+        known = f"{round(mean.value * mean.n)} of {mean.n} answers are accurate ({_percent(mean.value)}"
     if mean.interval.low is not None:
         known += f", {percent(mean.interval.level)} interval {interval(mean.interval, _percent, '{} to {}')}"
     if (by := mean.corrected) and by.mean is not None:

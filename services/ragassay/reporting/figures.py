@@ -17,6 +17,7 @@ KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "
 AT_MOST = "At most: a row whose cause is gone may fail for another one."
 NOT_REPORTED, NOTHING = "not reported", "nothing"
 PER_ACCURATE = "USD per accurate answer"
+IN_PERCENT = frozenset({"gate_efficiency"})
 _two_digits = partial(number, digits=2)
 
 
@@ -35,9 +36,10 @@ def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
             top = 1.0
         if min(shown, default=0.0) < 0:
             top = 0.0  # no scale, so that no bar is drawn
+        write = percent if name in IN_PERCENT else number
         is_lower = means[0].better == "lower"
         first = _sorted_rows(f"{name}, lower is better" if is_lower else name, rows, f"-{name}" if is_lower else name)
-        lines[KINDS[means[0].kind]].append((first, *(_mean(mean, top, by) for mean in means)))
+        lines[KINDS[means[0].kind]].append((first, *(_mean(mean, top, by, write) for mean in means)))
     return {title: Table(title, ("", *report.systems), tuple(found)) for title, found in lines.items() if found}
 
 
@@ -45,7 +47,7 @@ def _sorted_rows(label: str, rows: str, sort: str) -> Cell:
     return Link(label, f"{rows}?{urlencode({'sort': sort})}") if rows and sort else label
 
 
-def _mean(mean: Aggregate, top: float, by: str) -> Figure:
+def _mean(mean: Aggregate, top: float, by: str, write: Callable[[float], str]) -> Figure:
     notes = [] if mean.judge_sd is None else [("judge sd", number(mean.judge_sd))]
     if found := mean.corrected:
         known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
@@ -55,7 +57,8 @@ def _mean(mean: Aggregate, top: float, by: str) -> Figure:
         return Figure("not scored", "", f"0/{mean.rows}", reasons, tuple(notes))
     bar = None if mean.interval.low is None else _bar(mean.value, mean.interval, top)
     count = of_rows(mean.n, mean.unscored)
-    return Figure(number(mean.value), bounds(mean.interval), count, reasons, tuple(notes), bar)
+    ci = bounds(mean.interval) if write is number else bounds(mean.interval, write)
+    return Figure(write(mean.value), ci, count, reasons, tuple(notes), bar)
 
 
 def _bar(value: float, ci: Interval | None, top: float) -> Bar | None:
