@@ -107,6 +107,7 @@ def test_a_bad_cutoff_is_an_error_that_names_the_metric(bad):
         ("answer_relevancy", "relevance"),
         ("ContextualPrecisionMetric", "context_precision"),
         ("context-recall", "context_recall"),
+        ("answer_accuracy", "semantic_similarity"),
     ],
 )
 def test_names_of_ragas_and_deepeval_mean_ours(theirs, ours):
@@ -227,8 +228,23 @@ def test_retrieval_means_are_over_judged_queries_and_everything_left_out_is_coun
         (QRELS, RUN, ["faithfulness"], BadSettings, "'faithfulness' needs more than ids and grades"),
         (QRELS, RUN, ["ngcd@3"], UnknownName, "unknown metric 'ngcd@3'; did you mean ndcg"),
         ({}, RUN, None, NothingToEvaluate, "no query is judged"),
+        (QRELS, None, None, BadInput, "run: should be a dict by query, is NoneType"),
+        (
+            {"q": {"a": 4}},
+            {"q": ["a"]},
+            ["err@1"],
+            BadSettings,
+            "err: a document has grade 4, above max_grade, which is 3",
+        ),
     ],
 )
 def test_retrieval_names_what_can_not_be_ranked(qrels, run, names, error, says):
     with pytest.raises(error, match=says):
         retrieval(qrels, run, *([names] if names else []))
+
+
+@pytest.mark.parametrize("grade", [0, -1, math.nan, 1001])
+@pytest.mark.parametrize("name", ["relevant_from", "max_grade"])
+def test_retrieval_refuses_a_grade_that_no_document_can_have(name, grade):
+    with pytest.raises(BadSettings, match=f"{name} is {grade!r}"):
+        retrieval(QRELS, RUN, ["err@3"], **{name: grade})

@@ -12,7 +12,7 @@ import numpy as np
 
 import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics: finding one imports no others
 from ragassay.core.errors import BadInput, BadSettings, NothingToEvaluate
-from ragassay.core.grades import LARGEST_GRADE
+from ragassay.core.grades import LARGEST_GRADE, SMALLEST
 from ragassay.datasets.trec import Retrieved
 from ragassay.metrics.metric import Metric, parse
 from ragassay.metrics.ranked import Array, Ranked
@@ -53,12 +53,18 @@ def retrieval(
     run: {query: [documents, best first]} or {query: {document: score}}; equal scores are ordered by document id,
     descending, as in trec_eval, and compared as float64.
     metrics: such as ["ndcg@10", "mrr"]; default: ndcg@10, map, mrr, precision@10 and recall@10. A document is relevant
-    when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is.
+    when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is, for err.
     Raises UnknownName or BadSettings for a metric that is not one of ids and grades, NothingToEvaluate without
     judgments, and BadInput for a score that is not a finite number, a grade beyond 1,000, and a document that a list holds
     twice.
     """
     names = [metrics] if isinstance(metrics, str) else DEFAULTS if metrics is None else metrics
+    for name, grade in (("relevant_from", relevant_from), ("max_grade", max_grade)):
+        if grade is not None and not SMALLEST <= grade <= LARGEST_GRADE:
+            raise BadSettings(f"{name} is {grade!r}", hint=f"it must be above 0, and at most {LARGEST_GRADE:,}")
+    for name, argument in (("qrels", qrels), ("run", run)):
+        if not isinstance(argument, Mapping):
+            raise BadInput(f"should be a dict by query, is {type(argument).__name__}", where=name)
     graded = {query: _grades(query, judged) for query, judged in qrels.items()}
     by_name = {metric.name: metric for metric in map(retrieval_metric, names)}
     if not graded:

@@ -29,7 +29,7 @@ _OTHERS = {
     "rouge1": "rouge_1",
     "rouge2": "rouge_2",
     "rougeL": "rouge_l rouge_score",
-    "semantic_similarity": "answer_similarity",
+    "semantic_similarity": "answer_similarity answer_accuracy",
     "relevance": "answer_relevancy answer_relevance response_relevancy",
     "correctness": "answer_correctness factual_correctness",
     "faithfulness": "groundedness response_groundedness",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ragassay.core.errors import BadSettings
 from ragassay.metrics.metric import UNIT, metric
 from ragassay.metrics.ranked import Array, Ranked
 
@@ -84,8 +85,10 @@ def r_precision(batch: Ranked) -> Array:
 @metric(better="higher", needs="judgments", bounds=UNIT)
 def err(batch: Ranked, k: int) -> Array:
     """Expected reciprocal rank of a user who stops with probability (2^g - 1) / 2^max (Chapelle et al., 2009)."""
-    grades = np.minimum(batch.gains[:, :k], batch.max_grade)
-    stops = (np.exp2(grades) - 1) / np.exp2(batch.max_grade)
+    if (highest := batch.gains.max(initial=0.0)) > batch.max_grade:
+        what = f"err: a document has grade {highest:g}, above max_grade, which is {batch.max_grade:g}"
+        raise BadSettings(what, hint=f"set max_grade={highest:g}, or what the scale ends with")
+    stops = (np.exp2(batch.gains[:, :k]) - 1) / np.exp2(batch.max_grade)
     goes_on = np.cumprod(1 - stops, axis=1)
     reaches = np.concatenate([np.ones((len(stops), 1)), goes_on[:, :-1]], axis=1)[:, : stops.shape[1]]
     expected: Array = (reaches * stops) @ (1 / np.arange(1, stops.shape[1] + 1))
