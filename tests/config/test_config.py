@@ -216,6 +216,7 @@ def test_set_changes_one_key(text, value, expected, load):
         ("seed.x=1", "--set seed.x: seed has no keys"),
         ("statistics.alpah=0.1", "--set statistics.alpah: is unknown; did you mean alpha?"),
         ("seed=-1", "--set seed: should be greater than or equal to 0, is the number -1"),
+        ("max_grade=0", "--set max_grade: should be above 0, is the number 0"),
     ],
 )
 def test_a_set_that_does_not_fit_is_named(text, says, load):

@@ -3,6 +3,7 @@ import math
 import pytest
 from statsmodels.stats.power import TTestPower
 
+from ragassay.core.errors import BadSettings
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
 
 theirs = TTestPower()
@@ -32,3 +33,9 @@ def test_the_minimum_detectable_effect_has_just_that_power(n, power):
 @pytest.mark.parametrize("size", [0.02, 0.1, 0.5, 1.0, 3.0])
 def test_the_needed_n_is_that_of_statsmodels_rounded_up(size):
     assert needed_n(size * 0.3, 0.3) == math.ceil(theirs.solve_power(size, None, 0.05, 0.8))
+
+
+@pytest.mark.parametrize("plan", [lambda: power_of(0.1, 1, 0.3), lambda: minimum_detectable_effect(1, 0.3)])
+def test_one_row_has_no_power(plan):
+    with pytest.raises(BadSettings, match="n is 1"):
+        plan()

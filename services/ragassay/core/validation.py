@@ -159,6 +159,8 @@ def wording(item: Any) -> str:
         return f"unknown kind {shown(item['input']['kind'])}"
     if kind in _WORDS:
         return _WORDS[kind].format_map(item.get("ctx", {}))
+    if kind == "greater_than_equal" and 0 < item["ctx"]["ge"] < 1e-9:  # pydantic writes all its zeros
+        return f"should be above 0, is {shown(item['input'])}"
     should_be = f"should be {_KINDS[kind]}" if kind in _KINDS else str(item["msg"]).removeprefix("Input ")
     return f"{should_be[0].lower()}{should_be[1:]}, is {shown(item['input'])}"
 

@@ -96,7 +96,7 @@ def relevance(verdict: Verdict) -> Score:
     marks = ["the answer refuses"] if verdict.refusal else []
     return Score(
         value=STEP_WORTH[verdict.relevance],
-        reason="; ".join([*marks, *([verdict.why] if verdict.why else [])]) or None,
+        reason="; ".join(dict.fromkeys([*marks, *([verdict.why] if verdict.why else [])])) or None,
         details={"step": verdict.relevance, "refusal": verdict.refusal},
     )
 

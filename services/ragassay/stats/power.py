@@ -19,13 +19,13 @@ def power_of(effect: float, n: int, sd: float, *, alpha: float = 0.05) -> float:
     through the noncentral t distribution, both tails. Raises BadSettings for an sd that is not positive.
     Source: Cohen, "Statistical power analysis for the behavioral sciences" (1988).
     """
-    _check(sd, alpha)
+    _check(sd, alpha, n=n)
     return _power(abs(effect) / sd * math.sqrt(n), n - 1, alpha)
 
 
 def minimum_detectable_effect(n: int, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """The smallest true mean difference that ``n`` paired rows show with chance ``power``; same unit as ``sd``."""
-    _check(sd, alpha, power)
+    _check(sd, alpha, power, n)
     low, high = 0.0, 1.0
     while _power(high, n - 1, alpha) < power:
         low, high = high, 2 * high
@@ -55,8 +55,10 @@ def needed_n(effect: float, sd: float, *, alpha: float = 0.05, power: float = 0.
     return high
 
 
-def _check(sd: float, alpha: float, power: float = 0.8) -> None:
+def _check(sd: float, alpha: float, power: float = 0.8, n: int = 2) -> None:
     """Raises BadSettings for what a user can't mean; a power that is not above alpha is reached by no difference at all."""
+    if n < 2:
+        raise BadSettings(f"n is {n}", hint="a paired test needs 2 rows")
     if not 0 < sd < math.inf:
         raise BadSettings(f"sd is {sd:g}", hint="it must be a finite number above 0")
     for name, value in (("alpha", alpha), ("power", power)):
