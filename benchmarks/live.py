@@ -15,12 +15,10 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 from measured import ROOT, Provider, Service
@@ -28,8 +26,12 @@ from redis.exceptions import ResponseError
 
 from live_traffic import GOOD, WRONG, otlp_lines, spans_of
 from polling import until
+from ragassay.core.settings import Settings
 from ragassay.datasets.traces import TraceSpan
 from ragassay.live.models import before
+from ragassay.live.traffic import LiveTraffic
+from ragassay.live.windows import WindowRows
+from ragassay.service import wiring
 from ragassay.service.notifications import Notification, NotificationPage
 from ragassay.service.projects import project_key
 
@@ -98,7 +100,6 @@ def main() -> None:
     load = ("--number", given.number, "--rate", given.rate)
     untraced = send(*load, "--number", min(given.number, 2000), "--exporter", "none")
     print("without tracing:", untraced)
-    spans = Path(tempfile.mkdtemp()) / "spans.jsonl"
     memory: list[dict[str, float]] = []
     killed: list[str] = []
     ends = threading.Event()
@@ -111,7 +112,7 @@ def main() -> None:
         if given.kill:
             took_s = given.number / given.rate
             threading.Thread(target=kill, args=(service, ends, took_s, killed), daemon=True).start()
-        traced = send(*load, "--url", service.url, "--service", "bench", "--spans", spans)
+        traced = send(*load, "--url", service.url, "--service", "bench")
         print("with the exporter:", traced)
         print(f"added a request: {traced['mean_ms'] - untraced['mean_ms']:.3f} ms in the mean, "
               f"{traced['p99_ms'] - untraced['p99_ms']:.3f} ms at p99")  # fmt: skip
@@ -124,7 +125,7 @@ def main() -> None:
         print("killed:", killed, "restarts:", len(service.restarts()))
         report_memory(memory)
         report_calls(provider, stream["spent_usd"], given.budget)
-        compare(service, spans, provider.url)
+        report_rows(service)
 
 
 def regression() -> None:
@@ -201,31 +202,12 @@ def report_calls(provider: Provider, spent: float, budget: float) -> None:
     print(f"spent by the account of the day: {spent:.6f} of {budget} USD")
 
 
-def compare(service: Service, spans: Path, api_base: str) -> None:
-    """Evaluate the same spans as a file, and compare the scores of the rows that the service evaluated."""
-    import os
-
-    os.environ |= {"RAGASSAY_HOME": tempfile.mkdtemp(), "OPENAI_API_KEY": "key"}
-    import ragassay
-    from ragassay.core.settings import Settings
-    from ragassay.live.traffic import LiveTraffic
-    from ragassay.live.windows import WindowRows
-    from ragassay.service import wiring
-
+def report_rows(service: Service) -> None:
+    """How many rows the service evaluated, and how many of them twice."""
     settings = Settings(state_url=service.redis_url)
     store = LiveTraffic(wiring.jobs_for(settings), settings).store
-    by_hour = store.figures("bench", store.hours("bench"))
-    rows = WindowRows(by_hour)
-    scores = zip(*(rows.column(name).tolist() for name in METRICS), strict=True)
-    live = dict(zip(rows.traces, scores, strict=True))
-    wanted = spans.with_name("sampled.jsonl")
-    lines = (line for line in spans.open() if json.loads(line)["context"]["trace_id"].removeprefix("0x") in live)
-    wanted.write_text("".join(lines))
-    report = ragassay.evaluate(wanted, metrics=METRICS, judge="gpt-4o-mini", api_base=api_base)
-    file = {row["query_id"]: tuple(row[name] for name in METRICS) for row in report.rows}
-    differ = sum(live[trace] != file.get(trace) for trace in live)
-    twice = len(rows.traces) - len(set(rows.traces))
-    print(f"rows evaluated live: {len(live)} ({twice} twice); scores that differ: {differ}")
+    traces = WindowRows(store.figures("bench", store.hours("bench"))).traces
+    print(f"rows evaluated: {len(traces)} ({len(traces) - len(set(traces))} twice)")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 import argparse
 import json
 import time
-from pathlib import Path
 
 TOPICS = "backups refunds invoices passwords exports regions quotas webhooks".split()
 
@@ -44,24 +43,18 @@ def main() -> None:
     options.add_argument("--exporter", choices=["none", "otlp"], default="otlp")
     options.add_argument("--url", default="http://127.0.0.1:8400")
     options.add_argument("--service", default="bench")
-    options.add_argument("--spans", type=Path, help="file for the spans, as the SDK writes them")
     given = options.parse_args()
 
     from opentelemetry import trace
 
-    kept = None
     if given.exporter != "none":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
-        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         provider = TracerProvider(resource=Resource.create({"service.name": given.service}))
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{given.url}/v1/traces"), 50_000))
-        if given.spans:
-            kept = InMemorySpanExporter()
-            provider.add_span_processor(SimpleSpanProcessor(kept))
         trace.set_tracer_provider(provider)
     app = traced_app(trace.get_tracer("bench"))
     times, began, behind = [], time.perf_counter(), 0.0
@@ -77,8 +70,6 @@ def main() -> None:
     took = time.perf_counter() - began
     if given.exporter != "none":
         provider.shutdown()
-    if kept is not None:
-        given.spans.write_text("".join(span.to_json(indent=None) + "\n" for span in kept.get_finished_spans()))
     times.sort()
     shares = {f"p{share}_ms": 1000 * times[int(len(times) * share / 100)] for share in (50, 95, 99)}
     mean = 1000 * sum(times) / len(times)

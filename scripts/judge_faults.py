@@ -1,7 +1,7 @@
 """What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judge-accuracy.md.
 
-The judges are the local one and a model that is always right, in each way that a model is asked: the verdicts of the dataset,
-served over HTTP by tests/provider.py and read by the same code as those of any model. To a probe it is 90 % sure.
+The judges are the local one and a model that is always right: the verdicts of the dataset, served over HTTP by
+tests/provider.py and read by the same code as those of any model.
 
     python scripts/judge_faults.py
 """
@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,8 +18,7 @@ sys.path.append(str(ROOT / "tests"))
 
 from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
 from ragassay.core.eval_config import EvalConfig  # noqa: E402
-from ragassay.core.models import Result, Sample  # noqa: E402
-from ragassay.core.prompts import load as load_prompt  # noqa: E402
+from ragassay.core.models import Result  # noqa: E402
 from ragassay.core.protocols import Judge  # noqa: E402
 from ragassay.datasets.load import load  # noqa: E402
 from ragassay.evaluation.evaluate import ScoringConfig, evaluate  # noqa: E402
@@ -28,9 +26,6 @@ from ragassay.evaluation.prepare import choose_metrics  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.panel import Panel  # noqa: E402
-from ragassay.judges.prompt import disarm  # noqa: E402
-from ragassay.judges.verdict import COVERED, STEP_WORTH, SUPPORT, TRUTH, number_units  # noqa: E402
-from ragassay.judges.yes_no import YES, YesNoJudge  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
@@ -62,50 +57,6 @@ def right(seen: Seen) -> Answer:
     return Answer(json.dumps({"answer": answer, "facts": facts, **whole}))
 
 
-def _patterns() -> dict[str, re.Pattern[str]]:
-    """What each question of a probe looks like, its slots as groups."""
-    slots = {"query": "QUERY", "unit": "UNIT", "before": "BEFORE"}
-    found = {}
-    for kind in ("support", "truth", "covered", "held", "relevance"):
-        _, _, question = load_prompt("judge/yes-no").render(about=kind, **slots).partition("\n\n")
-        pattern = re.escape(question.strip())
-        for name, slot in slots.items():
-            pattern = pattern.replace(slot, f"(?P<{name}>.*)")
-        found[kind] = re.compile(pattern + r" Answer yes or no\.")
-    return found
-
-
-def says_yes_or_no(seen: Seen) -> Answer:
-    """What a model that is always right says to a probe: as sure as the label is worth, 90 % at the most."""
-    question = seen.user.rpartition("</text")[2].partition("\n\n")[2]
-    (kind, given), *_ = [(kind, match) for kind, pattern in PROBES.items() if (match := pattern.fullmatch(question))]
-    sample = BY_QUERY[given["query"]] if "query" in given.groupdict() else _sample_of_fact(given["unit"], seen.user)
-    verdict, units = VERDICTS[sample.query_id], number_units(sample)
-    if kind == "relevance":
-        worth = STEP_WORTH[verdict["relevance"]]
-    else:
-        name, texts = ("answer", units.answer) if kind in ("support", "truth") else ("facts", units.facts)
-        said = verdict[name][[disarm(text) for text in texts.values()].index(given["unit"])].split()
-        worth = float(len(said) > 1) if kind == "held" else WORTH[kind][said[kind == "truth"]]
-    yes = min(SURE, max(1 - SURE, worth))
-    word = "Yes" if yes >= YES else "No"
-    return Answer(word, tokens=[(word, {"Yes": yes, "No": 1 - yes})])
-
-
-def _sample_of_fact(fact: str, prompt: str) -> Sample:
-    """The sample that has this key fact, and whose first context stands in the prompt."""
-    return next(
-        one
-        for one in SAMPLES
-        if fact in map(disarm, number_units(one).facts.values())
-        and all(disarm(text) in prompt for text in number_units(one).contexts.values())
-    )
-
-
-PROBES, SURE = _patterns(), 0.9
-WORTH = {"support": SUPPORT, "truth": TRUTH, "covered": COVERED}
-
-
 def expected() -> dict[str, Outcome]:
     """What is right for each row."""
     return {sample.query_id: tuple(map(VERDICTS[sample.query_id].get, ("accurate", "cause"))) for sample in SAMPLES}
@@ -126,17 +77,9 @@ def _outcome(row: Result) -> Outcome:
 
 def of_each_judge() -> dict[str, dict[str, Outcome]]:
     """By the name that the table gives to a judge."""
-    behaviours = {"plain": right, "probe": says_yes_or_no}
-    with ExitStack() as stack:
-        models = {
-            name: LLM("gpt-4o-mini", api_base=stack.enter_context(Provider(then=behave)).url)
-            for name, behave in behaviours.items()
-        }
-        return {
-            "local": outcomes(LocalJudge()),
-            "one call": outcomes(LLMJudge(models["plain"])),
-            "probe": outcomes(YesNoJudge(models["probe"])),
-        }
+    with Provider(then=right) as provider:
+        model = LLM("gpt-4o-mini", api_base=provider.url)
+        return {"local": outcomes(LocalJudge()), "one call": outcomes(LLMJudge(model))}
 
 
 def table(said: Mapping[str, Mapping[str, Outcome]]) -> str:

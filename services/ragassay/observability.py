@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from ragassay.core.errors import AssayError, MissingExtra
 from ragassay.core.formatting import bounded, printable
-from ragassay.core.settings import Settings, secrets, traces_wanted, without
+from ragassay.core.settings import Settings, has_collector, secrets, without
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -50,11 +50,10 @@ _propagates = False
 def start_tracing(settings: Settings, part: str) -> None:
     """Send spans of this process, ``api``, ``worker`` or ``beat``; after a fork, not before it: a thread sends them.
 
-    Raises MissingExtra if RAGASSAY_TRACES asks for traces and OpenTelemetry is not installed. If only
-    OTEL_EXPORTER_OTLP_ENDPOINT does, which may be set for a whole machine, that is a line in the log.
+    Without OpenTelemetry installed that is a line in the log: OTEL_EXPORTER_OTLP_ENDPOINT may be set for a whole machine.
     """
     global _provider, _tracer, _propagates
-    if not traces_wanted(settings):
+    if not has_collector():
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -63,8 +62,6 @@ def start_tracing(settings: Settings, part: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         missing = MissingExtra("sending traces", "traces")
-        if settings.traces:
-            raise missing from None
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set and nothing is traced: %s", missing)
         return
     version = metadata.version("ragassay")

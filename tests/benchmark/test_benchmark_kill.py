@@ -25,7 +25,7 @@ DATASETS = ("first", "second")
 # of one run, or of how long something took
 MEASURED = set(
     "id run created_at finished_at duration_s duration_ms interrupted latency_ms retrieval_latency_ms "
-    "generation_latency_ms latency_p50_ms first_call_ms throughput_qps wall_s wall_ms waited queue_ms longest_wait_ms "
+    "generation_latency_ms latency_p50_ms throughput_qps wall_s wall_ms waited queue_ms longest_wait_ms "
     "measured pareto verdict".split()
 )
 

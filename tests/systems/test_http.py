@@ -296,8 +296,6 @@ def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
         responses = ask(["capital?"] * 6, url=cold.url, warm_up=2, ahead=True)
     assert len(cold.asked) == 6
     assert [response.latency_ms is None for response in responses] == [True, True, False, False, False, False]
-    assert [response.first_call_ms is None for response in responses] == [False, True, True, True, True, True]
-    assert responses[0].first_call_ms >= 300
     assert all(response.answer for response in responses), "the answers count"
     arrivals, ends = zip(*((arrived, arrived + took) for _, arrived, took in cold.asked), strict=True)
     assert all(ends[n] <= arrivals[n + 1] for n in (0, 1))

@@ -1,4 +1,4 @@
-"""``ragassay live``: requests in files of spans, here without a service; and the rules of streams of a service."""
+"""``ragassay live``: requests in files of spans, as the service decides on them and evaluates them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from ragassay.cli.options import AsJson, Config, Server, client, configured, given, takes_options
-from ragassay.cli.terminal import Terminal, print_json, print_result, print_table
+from ragassay.cli.options import AsJson, Config, configured, takes_options
+from ragassay.cli.terminal import Terminal, print_json, print_table
 from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.formatting import number, split_names
+from ragassay.core.formatting import number
 
 if TYPE_CHECKING:
     from ragassay.core.eval_config import EvalConfig
@@ -48,13 +48,6 @@ LowScore = Annotated[
         "--low-score", metavar="SHARE", min=0, max=1, help="Also answers with fewer of their words in the contexts."
     ),
 ]
-Stream = Annotated[str, Argument(metavar="STREAM", help="The service.name of its spans.")]
-StreamRate = Annotated[float | None, Option("--rate", metavar="SHARE", min=0, max=1, help="[0.1]")]
-DayUsd = Annotated[
-    float | None, Option("--budget-usd", metavar="USD", help="Most that judging a day's requests costs.")
-]
-Metrics = Annotated[str | None, Option("--metrics", metavar="NAMES", help="With commas between them.")]
-JudgeName = Annotated[str | None, Option("--judge", metavar="local|MODEL", help="The judge.")]
 
 
 def _opened(path: Path, rate: float, low_score: float | None) -> tuple[SpanFiles, LiveRule]:
@@ -184,25 +177,3 @@ class _Evaluated:
         states = [(status, str(count), reason) for (status, reason), count in sorted(self._reasons.items())]
         states += [row for row in (("waiting", str(files.waiting), ""), late) if row[1] != "0"]
         print_table(("state", "requests", "why"), states, least=("why",))
-
-
-@live.command("set")
-def set_rule(
-    stream: Stream,
-    rate: StreamRate = None,
-    budget_usd: DayUsd = None,
-    low_score: LowScore = None,
-    metrics: Metrics = None,
-    judge: JudgeName = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
-    """Have a service evaluate requests of a stream; what is left out has its default."""
-    from ragassay.live.models import LiveStream
-
-    job = given({"metrics": metrics and split_names(metrics), "judge": judge})
-    body = given({"rate": rate, "budget_usd": budget_usd, "low_score": low_score, "job": job})
-    with client(server) as service:
-        put = service.request(LiveStream, "PUT", "live", "streams", stream, body=body)
-    share = f": {put.rule.rate:.4g} of its requests are evaluated" if put.rule else ""
-    print_result(put, f"{put.name}{share}", as_json=as_json)

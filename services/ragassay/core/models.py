@@ -128,7 +128,6 @@ class Response(FrozenModel):
     first_token_ms: Milliseconds | None = None
     retrieval_latency_ms: Milliseconds | None = None
     generation_latency_ms: Milliseconds | None = None
-    first_call_ms: Milliseconds | None = None
     route: str | None = None
     clicks: DocumentIds = None
     dwell_ms: Milliseconds | None = None
@@ -401,7 +400,6 @@ class Result(FrozenModel):
     first_token_ms: Amount | None = None
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
-    first_call_ms: Amount | None = None
     timing: RequestTiming | None = None
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None

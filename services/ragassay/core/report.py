@@ -211,9 +211,7 @@ class SystemReport(FrozenModel):
 
     ``slices``: by field and value; a category or difficulty of too many values has none. ``fix_first``: null if no answer
     is known to be inaccurate.
-    ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
-    latency; the longest where several processes began. Null for recorded responses, and for a system that is called
-    without a warm-up. ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
+    ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
     ``load`` says; of others, one query after another.
     """
 
@@ -228,7 +226,6 @@ class SystemReport(FrozenModel):
     first_token_ms: Distribution
     retrieval_latency_ms: Distribution
     generation_latency_ms: Distribution
-    first_call_ms: float | None = None
     throughput_qps: float | None
     load: Load | None = None
     input_tokens: Distribution

@@ -129,9 +129,6 @@ class Settings(BaseModel):
     metrics_key: str | None = Field(
         None, repr=False, description="key of /metrics, sent as 'Authorization: Bearer ...', in place of any other key"
     )
-    traces: bool | None = Field(
-        None, description="send spans to an OpenTelemetry collector; default: if OTEL_EXPORTER_OTLP_ENDPOINT is set"
-    )
     trace_headers: bool = Field(True, description="send 'traceparent' to providers and HTTP systems, if spans are sent")
 
     @property
@@ -184,10 +181,8 @@ def _allowed(names: str | None) -> Allowed:
     return Allowed.read(split_names(names or ""))
 
 
-def traces_wanted(settings: Settings) -> bool:
-    """Are spans to be sent: by our own variable, else by those that OpenTelemetry's SDK reads?"""
-    if settings.traces is not None:
-        return settings.traces
+def has_collector() -> bool:
+    """Does a variable that OpenTelemetry's SDK reads name a collector of spans?"""
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
 
 

@@ -29,7 +29,7 @@ _FIELDS_BY_KIND: dict[ValueKind, str] = {
     "messages": "history",
     "label": "category difficulty split best_route model route",
     "number": "input_tokens output_tokens cost_usd latency_ms first_token_ms retrieval_latency_ms "
-    "generation_latency_ms first_call_ms dwell_ms",
+    "generation_latency_ms dwell_ms",
     "flag": "answerable retrieval_needed",
     "texts": "ground_truth_answer key_facts contexts reference_contexts",
     "list": "relevant_doc_ids retrieved_doc_ids doc_ids_before_reranking retrieved_scores clicks",

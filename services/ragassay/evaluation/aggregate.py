@@ -159,7 +159,7 @@ def _numbers(row: Result) -> dict[str, float | None]:
     ranks, verdict = row.relevant_ranks, row.verdict
     refused = verdict.refusal if verdict and row.answer is not None else None
     return {
-        **{name: getattr(row, name) for name in (*MEASURED, "first_call_ms", "priced_by_us")},
+        **{name: getattr(row, name) for name in (*MEASURED, "priced_by_us")},
         **{_JUDGING + name: value for name, value in row.evaluation},
         **{_WASTE + name: value for name, value in row.waste},
         # For the line that the log ends with, which has these whatever metrics are asked for.
@@ -326,13 +326,11 @@ class SystemAggregator:
             throughput = load.finished / load.wall_s if load.wall_s else None
         counted = ("missing_from_run", "failed_responses", "queries_without_relevant", "queries_without_hit")
         of_verdicts = ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
-        first_calls = self.numbers["first_call_ms"]
         return SystemReport(
             queries=self.rows,
             **{name: self.numbers.count(name) for name in (*counted, "priced_by_us")},
             metrics={one.name: self._aggregate(one, corrected=self._corrected(one.name)) for one in self._metrics},
             slices=self._by_slice(),
-            first_call_ms=max(first_calls[np.isfinite(first_calls)].tolist(), default=None),
             throughput_qps=throughput,
             load=load,
             cost_per_accurate_answer=self._cost_per_accurate(),

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragassay.core.aio import together
 from ragassay.core.eval_config import EvalConfig
-from ragassay.core.models import LiveResponse, Rating, Response, Result, Sample, Score
+from ragassay.core.models import LiveResponse, Rating, Result, Sample, Score
 from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.text import is_answerable
 from ragassay.judges.combine import combine
@@ -32,7 +32,7 @@ from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import Run
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ async def evaluate(
             ratings[n],
             combined[n] or Rating(),
             priced=one.response is not samples[n].response,
-            took_ms=share_ms + (_latency_ms(one.response) if timed_here and one.response else 0.0),
+            took_ms=share_ms + (one.response.latency_ms or 0.0 if timed_here and one.response else 0.0),
             min_grade=config.min_grade,
         )
         for n, one in enumerate(answered)
@@ -177,10 +177,6 @@ def _with_cost(sample: Sample, prices: Prices) -> Sample:
     if cost is None:
         return sample
     return sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})})
-
-
-def _latency_ms(response: Response) -> float:
-    return response.latency_ms or response.first_call_ms or 0.0
 
 
 def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Sample]:

@@ -141,7 +141,7 @@ def _missing(report: Report) -> Iterator[str]:
             as_0 = any(mean.kind == "retrieval" for mean in system.metrics.values())
             counted = "; retrieval metrics count them as 0" if as_0 else ""
             yield f"{name}: {system.missing_from_run} {of} queries got no response{counted}"
-        figures = {label: figure(system) for label, figure in _TIME_AND_COST.items() if label not in _WHERE_CALLED}
+        figures = {label: figure(system) for label, figure in _TIME_AND_COST.items() if label != _OF_STREAMS}
         if silent := [label for label, text in figures.items() if text == NOT_REPORTED]:
             yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
@@ -209,13 +209,12 @@ def _refusals(of: str) -> Callable[[SystemReport], str]:
     return lambda s: estimate(getattr(s.refusals, of)) if s.refusals.refused or s.refusals.unanswerable else ""
 
 
-_WHERE_CALLED = ("first token p50 / p95 / p99", "first call, start included")
+_OF_STREAMS = "first token p50 / p95 / p99"
 _TIME_AND_COST: dict[str, Callable[[SystemReport], str]] = {
     "latency p50 / p95 / p99": lambda s: _latency(s.latency_ms),
-    _WHERE_CALLED[0]: lambda s: _latency(s.first_token_ms),
+    _OF_STREAMS: lambda s: _latency(s.first_token_ms),
     "retrieval latency": lambda s: _latency(s.retrieval_latency_ms),
     "generation latency": lambda s: _latency(s.generation_latency_ms),
-    _WHERE_CALLED[1]: lambda s: NOT_REPORTED if s.first_call_ms is None else f"{s.first_call_ms:.0f} ms",
     "throughput": _throughput,
     "input tokens": lambda s: _total(s.input_tokens),
     "output tokens": lambda s: _total(s.output_tokens),

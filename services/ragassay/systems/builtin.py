@@ -86,19 +86,16 @@ class BuiltIn:
     async def respond(self, sample: Sample) -> Response:
         """The system's response. Latencies are of the work itself: waiting for a turn, and the start, are not in them.
 
-        The first query is alone, since it also opens connections, and its response has ``first_call_ms``: the time of
-        the start and its own.
+        The first query is alone, since it also opens connections.
         """
         async with self._slots:
             async with self._first:
                 if not self._started:
-                    self._started, began = True, time.perf_counter()
+                    self._started = True
                     await asyncio.to_thread(self.retriever.warm_up)
                     if self._answerer is not None:
                         await asyncio.to_thread(self._answerer.warm_up)
-                    start_ms = (time.perf_counter() - began) * 1000
-                    response = await self._respond(sample)
-                    return response.model_copy(update={"first_call_ms": start_ms + (response.latency_ms or 0.0)})
+                    return await self._respond(sample)
             return await self._respond(sample)
 
     async def _respond(self, sample: Sample) -> Response:

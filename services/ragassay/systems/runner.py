@@ -66,17 +66,17 @@ class LoadController:
         return share * 1000
 
     @asynccontextmanager
-    async def warming(self) -> AsyncIterator[int | None]:
-        """How many queries have warmed the system up before this one, which is alone; None where it is warm."""
+    async def warming(self) -> AsyncIterator[bool]:
+        """Does this query warm the system up? Then it is alone."""
         async with self._warming:
             if self._warmed < self.options.warm_up:
                 try:
-                    yield self._warmed
+                    yield True
                 finally:
                     self._warmed += 1
                     self._restart()
                 return
-        yield None
+        yield False
 
     def _restart(self) -> None:
         self._last = time.perf_counter()
@@ -178,13 +178,12 @@ class LiveSystem:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
         await self._client.warm_up()
         with self._load.asking():
-            async with self._load.warming() as warmed_before:
-                if warmed_before is not None:
+            async with self._load.warming() as is_warm_up:
+                if is_warm_up:
                     response = await self._ask(sample, time.perf_counter())
                     if response is None:
                         return None
                     apart: dict[str, Any] = dict.fromkeys(_MEASURED)  # these latencies count apart
-                    apart["first_call_ms"] = None if warmed_before else response.latency_ms
                     apart["timing"] = response.timing.model_copy(update={"warm_up": True})
                     return response.model_copy(update=apart)
             due = await self._load.wait_until_due()
