@@ -211,7 +211,8 @@ def test_no_key_and_no_password_of_the_settings_is_written(form, monkeypatch):
 
 
 def test_the_command_line_logs_each_gate_missed_as_an_error(tmp_path, cli, monkeypatch):
-    (tmp_path / "rows.jsonl").write_text('{"query": "?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b", "a"]}\n')
+    row = {"query_id": "q\nERROR forged", "query": "?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b", "a"]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     (tmp_path / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates:\n  - mrr: '>= 0.8'\n")
 
     def said(*options):
@@ -222,6 +223,7 @@ def test_the_command_line_logs_each_gate_missed_as_an_error(tmp_path, cli, monke
 
     assert "gate missed:" not in said()
     assert re.search(r"ERROR gate missed: run=\S+ metric=mrr value=0.500 threshold=0.8: ", said("-v"))
+    assert "DEBUG default: query q\\nERROR forged: 2 results in " in said("-vv")
     monkeypatch.setenv("RAGASSAY_LOG_FORMAT", "json")
     lines = [json.loads(line) for line in said("-v").splitlines() if line.startswith("{")]
     events = {line["event"]: line for line in lines if "event" in line}

@@ -58,6 +58,8 @@ def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
     [
         ("/v1/jobs?cursor=%ED%A0%80", 422, "cursor"),
         ("/v1/jobs?limt=5", 422, "limt"),
+        ("/v1/jobs/JOB/results?where=mrr", 422, "where[0]: should be a figure and a bound"),
+        ("/v1/jobs/JOB/results?failure=x", 422, "failure: should be 'answered_the_unanswerable', 'wrong_refusal',"),
         *((f"/v1/jobs/JOB/results?cursor={cursor}", 422, "cursor") for cursor in ("-1", "９", "9" * 20)),
         *((f"/v1/jobs/{job}{what}", 404, "no job") for job in (UNKNOWN, "a}b{c") for what in ("", "/report", "/results")),
         ("/v1/jobs/a%0d%0aSet-Cookie:b=c", 404, "no job"),

@@ -93,7 +93,7 @@ def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
     assert "no worker is running" in problem(served.http.get("/readyz"), 503)["detail"]
     served.jobs.store.heartbeat("worker", "host:1", for_s=60)
     (warning,) = served.http.get("/readyz").json()["warnings"]
-    assert warning.startswith("no beat is running")
+    assert warning.startswith("no scheduler is running")
     served.jobs.store.heartbeat("beat", "host:3", for_s=60)
     assert served.http.get("/readyz").json() == {"status": "ready", "workers": 1, "beats": 1, "warnings": []}
 

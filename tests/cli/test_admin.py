@@ -68,7 +68,7 @@ def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, monkeypatch):
         "error: Redis evicts keys (maxmemory-policy allkeys-lru): jobs can vanish",
         "error: Redis keeps no append-only file: a restart loses jobs",
         "error: no worker is running: jobs wait; start one: ragassay serve worker",
-        "error: no beat is running: what is lost is not put right; start one: ragassay serve scheduler",
+        "error: no scheduler is running: schedules, webhooks and lost chunks wait; start one: ragassay serve scheduler",
         "error: chunks wait, and no worker has claimed one for 60 s (job stuck)",
         "error: job evicted is active and has no record: were keys evicted?; see docs/operations.md",
     ]

@@ -38,6 +38,7 @@ class Outer(FrozenModel):
     parts: Annotated[tuple[Inner, ...], Field(min_length=1)] = ()
     by_name: dict[str, Inner] = {}
     share: Annotated[float, Field(ge=0, lt=1)] = 0
+    cap: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,13 @@ class Outer(FrozenModel):
             {"things": {"a": {"kind": "box", "contents": {"x": 1}}}},
             "unknown key things.a.contents.x; known: mode, size",
         ),
-        ({"str": 1}, "unknown key str; known: by_name, name, parts, share, things"),
-        ({"(x)": 1}, "unknown key (x); known: by_name, name, parts, share, things"),
+        ({"str": 1}, "unknown key str; known: by_name, cap, name, parts, share, things"),
+        ({"(x)": 1}, "unknown key (x); known: by_name, cap, name, parts, share, things"),
         ({"by_name": {"str": {"moed": 1}}}, "unknown key by_name.str.moed; did you mean mode?"),
         ({"name": [1]}, "name: should be text, is a list of 1"),
         ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
         ({"parts": []}, "parts: is empty"),
+        ({"cap": "x"}, "cap: should be a number, is 'x'"),
         ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
         ({"share": 1}, "share: should be less than 1, is the number 1"),
         ({"share": float("nan")}, "share: should be a finite number, is NaN"),

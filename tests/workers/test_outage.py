@@ -30,10 +30,12 @@ def give_up_due(store):
 
 
 @pytest.mark.parametrize("error", [down(), Unavailable(DOWN)], ids=["the judge's", "any other"])
-def test_a_provider_that_is_down_makes_the_job_wait_and_is_no_death(make_jobs, queue, store, error):
+def test_a_provider_that_is_down_makes_the_job_wait_and_is_no_death(make_jobs, queue, store, error, caplog):
     jobs = make_jobs(PayingJudge(outage=error))
     job = submit(jobs, 10)
+    caplog.set_level("INFO", "ragassay")
     deliver(jobs, queue)
+    assert f"job {job} waits for its provider: {DOWN}" in caplog.messages
     assert jobs.get(job).status == "running"
     assert jobs.get(job).waiting.startswith(f"{DOWN}; since ")
     assert (deaths(store, job), jobs.get(job).progress.done) == ({}, 0)
@@ -55,8 +57,9 @@ def test_until_a_call_is_answered_one_chunk_is_worked_on_at_a_time(jobs, queue, 
     assert None not in (store.claim(job), store.claim(job))
 
 
-def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge, probe_due):
+def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge, probe_due, caplog):
     job, waits = submit(jobs, 10), []
+    caplog.set_level("INFO", "ragassay")
     for _ in range(3):
         jobs.tick()
         deliver(jobs, queue)
@@ -65,6 +68,7 @@ def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge
         probe_due(job)
     assert judge.refused == ["q0"] * 3
     assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
+    assert [caplog.text.count(line) for line in ("evaluation of 10 queries starts", "waits for its provider")] == [1, 1]
 
 
 def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, give_up_due):

@@ -27,7 +27,10 @@ from ragassay.service.redis import RedisStore
 from ragassay.service.schedules import Schedules
 from ragassay_workers.periodic import Heartbeat
 
-VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
+VERBOSE_LIBRARIES = (
+    *("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers"),
+    *("celery.worker.strategy", "celery.app.trace"),  # our own lines say what a job does
+)
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 _pipe: tuple[int, int] | None = None
@@ -54,7 +57,7 @@ def _set_up_logs(logger: logging.Logger, **_: Any) -> None:
         observability.prepare_handler(handler, Settings())
     if logger is logging.getLogger():
         observability.set_log_levels(Settings())
-    for name in VERBOSE_LIBRARIES:  # which log every call
+    for name in VERBOSE_LIBRARIES:  # which log every call or message
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

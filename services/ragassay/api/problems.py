@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +15,7 @@ from starlette.exceptions import HTTPException
 from ragassay.core.errors import AssayError, BadData
 from ragassay.core.formatting import MAX_LINES, bounded, shortlist
 from ragassay.core.models import FrozenModel
-from ragassay.core.validation import wording
+from ragassay.core.validation import problems_of
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0
@@ -82,11 +81,8 @@ async def _on_assay_error(_: Request, error: AssayError) -> Response:
 
 
 async def _on_bad_parameters(_: Request, error: RequestValidationError) -> Response:
-    return respond(BadData([_in_words(item) for item in error.errors()]))
-
-
-def _in_words(item: Mapping[str, Any]) -> str:
-    return f"{'.'.join(map(str, item['loc'][1:]))}: {wording(item)}"
+    found = problems_of({**item, "loc": item["loc"][1:]} for item in error.errors())  # without query, path or header
+    return respond(BadData([f"{one.place}: {one.what}" for one in found]))
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:

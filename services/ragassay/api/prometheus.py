@@ -45,7 +45,7 @@ _HEALTH = {
     "workers": ("workers", "Workers that sent a heartbeat in the last 30 s."),
     "processes": ("worker_processes", "Processes that they have for chunks."),
     "beats": ("beats", "Schedulers that sent a heartbeat in the last 60 s."),
-    "schedule_overdue_s": ("schedule_overdue_seconds", "Longest time that a schedule has been due without a beat."),
+    "schedule_overdue_s": ("schedule_overdue_seconds", "Longest time that a due schedule has waited for a scheduler."),
 }
 _REDIS = {  # by the field of RedisServer
     "used_bytes": ("redis_memory_bytes", "Memory that it uses."),

@@ -57,7 +57,8 @@ class Guard:
         if key is None:
             self._wrong.count(address)
             if barred_s:
-                raise RateLimited("too many wrong keys came from your address", retry_after=barred_s)
+                hint = "wait for as long as Retry-After says"
+                raise RateLimited("too many wrong keys came from your address", hint=hint, retry_after=barred_s)
             raise unauthorized()
         if project not in (None, key.project):
             raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
@@ -111,7 +112,7 @@ def _network(address: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False)) if ":" in address else address
 
 
-def unauthorized(of: str = "") -> Refused:
+def unauthorized(of: str = "; commands send RAGASSAY_SERVER_KEY") -> Refused:
     """The error for a key that is missing or no good; ``of``: which key is meant."""
     return Refused(
         401,

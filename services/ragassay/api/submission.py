@@ -32,7 +32,7 @@ from ragassay.storage.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
-_SEE_SERVE = "see: ragassay serve api --help"
+_SEE_VARIABLES = "the variables for it are in docs/reference/environment.md"
 _OF_OPERATOR = (
     *("api_base", "embeddings", "bertscore_model", "judge_prompt", "parameters.extra_body"),
     *("performance.requests_per_minute", "performance.tokens_per_minute"),
@@ -210,7 +210,7 @@ def _check_of_operator(job: JobRequest) -> None:
     for key in _OF_OPERATOR:
         value_of = attrgetter(key)
         if value_of(job) != value_of(DEFAULTS):
-            raise BadSettings(_OPERATOR, where=key, hint=_SEE_SERVE)
+            raise BadSettings(_OPERATOR, where=key, hint=_SEE_VARIABLES)
 
 
 def _check_judge(model: str, settings: Settings, where: str) -> None:

@@ -40,7 +40,7 @@ _COMMANDS = {
     "serve": ("serve", "Run the service on this machine, or one of its parts."),
     "admin": (
         "admin",
-        "Look after a running service; needs RAGASSAY_STATE_URL.",
+        "Look after a running service: that of this folder, or of RAGASSAY_STATE_URL.",
     ),
     "info": ("info", "List metrics, print schemas, check this machine, write a configuration."),
 }  # by word, the module that has the command, and the first line of its help
@@ -119,9 +119,9 @@ def _about(
         from ragassay import observability
         from ragassay.core.settings import Settings
 
-        logging.basicConfig(format="%(levelname)s %(message)s")
-        if (settings := Settings()).log_format == "json":
-            observability.start_logging(settings)
+        handler = logging.StreamHandler()
+        observability.prepare_handler(handler, Settings())
+        logging.basicConfig(format="%(levelname)s %(message)s", handlers=[handler])
         logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -143,7 +143,7 @@ def _check(part: str) -> None:
         problem = f"a schedule is due, and no scheduler has started it for {OVERDUE_S} s"
     if problem:
         raise Unavailable(problem, hint=f"restart the {part}, and see its log")
-    typer.echo(f"{running} {part} on this host")
+    typer.echo(f"{part}s on this host: {running}")
 
 
 def _exec(arguments: str, **environment: str) -> NoReturn:

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import typing
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, Tag, ValidationError
 
 Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
-_ADDED = re.compile(r"\[key\]|\(.*\)")  # steps of pydantic's own: the key of a mapping, the tag of a union
+_ADDED = re.compile(r"\[key\]|\(.*\)|literal\[.*\]|constrained-\w+")  # steps of pydantic's own: of mappings and unions
 _BRANCHES = {"string_type": "str", "float_type": "float", "finite_number": "float"}  # its last step in ``str | float``
 _LONGEST = 40  # characters of a value that is shown
 UNKNOWN_KIND = "unknown_kind"  # of a mapping's error, whose keys depend on its ``kind``
@@ -53,8 +53,13 @@ class FieldProblem:
 
 def problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[FieldProblem]:
     """What is wrong, once per place; with ``model``, each unknown key with the keys that it may have been."""
+    return problems_of(error.errors(include_url=False), model)
+
+
+def problems_of(details: Iterable[Any], model: type[BaseModel] | None = None) -> list[FieldProblem]:
+    """The same from pydantic's error details."""
     by_location: dict[Location, FieldProblem] = {}
-    for item in error.errors(include_url=False):
+    for item in details:
         location, hint = _location(item["type"], item["loc"]), None
         if item["type"] == "extra_forbidden" and model:
             hint = suggestion(str(location[-1]), _model_at(model, item["loc"][:-1]).model_fields)

@@ -46,7 +46,7 @@ NEXT_STEPS: dict[Cause, str] = {
     "incomplete": "Ask for complete answers, and check limits on their length.",
 }
 """What to do about each cause, in a sentence."""
-FailureName = Cause | Literal["not_attributed", "response_failed", "not_scored"]
+FailureName = Literal[Cause, "not_attributed", "response_failed", "not_scored"]
 
 
 class Attribution(FrozenModel):

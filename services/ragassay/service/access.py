@@ -128,7 +128,7 @@ class Access:
         known = self.redis.hget(_name(key), "key")
         removed = ApiKey.model_validate_json(known) if known else None
         if removed is None or self._store.project not in (None, removed.project):
-            raise NotFound(f"there is no key {key[:40]!r}", hint="list them: GET /v1/keys")
+            raise NotFound(f"there is no key {key[:40]!r}", hint="list them: GET /v1/keys, or ragassay admin keys list")
         pipe = self.redis.pipeline(transaction=True)
         pipe.delete(_name(key))
         pipe.zrem(self._store.of(removed.project).of_project("keys"), key)

@@ -101,10 +101,12 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     if not workers:
         problems.append("no worker is running: jobs wait; start one: ragassay serve worker")
     if not beats:
-        problems.append("no beat is running: what is lost is not put right; start one: ragassay serve scheduler")
+        problems.append(
+            "no scheduler is running: schedules, webhooks and lost chunks wait; start one: ragassay serve scheduler"
+        )
     due = _overdue_s(store)
     if late := sum(seconds > OVERDUE_S for seconds in due):
-        problems.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {late}")
+        problems.append(f"schedules that are due and that no scheduler has started for {OVERDUE_S} s: {late}")
     with_work = [job for job in active if job.waiting and job.status in ("queued", "running")]
     idle = [job for job in with_work if not job.since_ms]
     outages_s = [_seconds(job, job.since_ms) for job in active if job.since_ms and job.status in ("queued", "running")]

@@ -149,7 +149,7 @@ class JobState(FrozenModel):
 
 def no_job(job: str) -> NotFound:
     """The error for an unknown job."""
-    return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+    return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs, or ragassay job list")
 
 
 def not_under_way(state: JobState) -> Conflict:

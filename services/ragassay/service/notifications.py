@@ -90,7 +90,7 @@ class Notification(FrozenModel):
             case "budget_reached":
                 return f"budget reached: the job is paused, {self.done} of {self.rows} rows are done"
             case "run_missed":
-                return f"no run: schedule {self.schedule} began none for {self.slot}"
+                return f"run missed: schedule {self.schedule} started no run for {self.slot}"
             case "drift":
                 also = f", and {self.count - 1} more" if self.count > 1 else ""
                 moved = f"{now} after {number(self.baseline, beside=self.value)}"

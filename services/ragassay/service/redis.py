@@ -291,6 +291,10 @@ class RedisStore(ProjectRedis):
         jobs: list[str] = self.redis.transaction(step, turn, waiting, value_from_callable=True)
         return jobs
 
+    def starts(self, claim: Claim) -> bool:
+        """Does the evaluation of the claim's system begin now? True once for each system of a job."""
+        return bool(self.redis.hsetnx(self.key(claim.job, "meta"), f"started:{claim.system}", 1))
+
     def keep_built(self, job: str, system: str, models: Sequence[str]) -> None:
         """Keep the models of a built-in system, for the report."""
         self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps(list(models)))

@@ -325,7 +325,9 @@ class Schedules:
     def _known(self, name: str) -> KeptSchedule:
         if known := self._stored(name):
             return known
-        raise NotFound(f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules")
+        raise NotFound(
+            f"there is no schedule {name[:100]!r}", hint="list them: GET /v1/schedules, or ragassay schedule list"
+        )
 
     def _replace(self, name: str, old: KeptSchedule | None, new: KeptSchedule | None, *, due_ms: float | None) -> bool:
         """Create, replace or, without ``new``, delete a schedule; False if it is not ``old`` any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,8 @@ from ragassay.service.registered import Registered
 from ragassay.storage.protocol import Outcome
 from ragassay.systems.builtin import BuiltIn
 from ragassay.systems.runner import LiveSystem
+
+logger = logging.getLogger("ragassay.jobs")
 
 
 class Chunks:
@@ -53,7 +56,7 @@ class Chunks:
     def _evaluate_or_wait(self, claim: Claim, state: JobState) -> Outcome:
         """Evaluate under the job's state of its provider: as usual, on trial after an outage, or with it given up."""
         spec = state.record.spec
-        if claim.number == 0:
+        if claim.number == 0 and self._store.starts(claim):
             log_start(state.record, [claim.system])
         run, project_store = run_of(self._store, claim), self._store.of(state.project)
         run.record = state.record
@@ -80,6 +83,9 @@ class Chunks:
                 if self._store.wait_for_provider(
                     claim, why, wait_s=wait_s, outage_timeout_s=spec.performance.provider_outage_timeout_s
                 ):
+                    if first:
+                        waits = {"event": "job_waiting"}
+                        logger.warning("job %s waits for its provider: %s", claim.job, why, extra=waits)
                     return "stale"
                 return without_provider(why)
         except asyncio.CancelledError:
