@@ -6,6 +6,7 @@ import shutil
 import orjson
 import pytest
 
+from handmade_reports import odd_rows
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
@@ -14,8 +15,9 @@ from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating
 from ragassay.core.report import Report
 from ragassay.datasets.dataset import digest_of_dataset
+from ragassay.evaluation.aggregate import finish
 from ragassay.reporting.files import EXPORTERS
-from ragassay.storage import folder
+from ragassay.storage import runs
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import ChunkedResults
@@ -180,6 +182,20 @@ def test_a_long_run_is_exported_in_the_same_bytes_as_one_that_is_in_memory(run, 
     assert report.model_dump(mode="json") == in_memory.model_dump(mode="json")
 
 
+def test_json_in_parts_joins_the_rows_that_are_kept_and_refuses_a_damaged_one(tmp_path, few_in_memory):
+    rows = odd_rows()
+    run = new_run(tmp_path, samples(len(rows)), EvalConfig(metrics=("mrr",)))
+    run.commit(run.record.chunks()[0], rows)
+    report = finish(run, 0)
+    assert isinstance(report.results["default"], ChunkedResults)
+    in_memory = report.model_copy(update={"results": {"default": tuple(rows)}})
+    assert b"".join(report.json_parts()) == b"".join(in_memory.json_parts())
+    file = run.folder / "results" / "default" / "00000.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"responded":true', b'"responded":', 1))
+    with pytest.raises(BadData, match=r"00000.jsonl:2: not JSON"):
+        b"".join(report.json_parts())
+
+
 def test_json_in_parts_is_the_document(tmp_path):
     report = evaluated(new_run(tmp_path, samples(3)))
     empty = report.model_copy(update={"results": {"default": ()}})
@@ -198,8 +214,8 @@ def test_comparisons_and_gates_read_a_long_run_once(report, monkeypatch):
     held = report.model_copy(update={"results": {name: tuple(rows) for name, rows in report.results.items()}})
     gates = [Gate(metric="mrr", min=0.5, max_drop=0.1, slice="category"), Gate(metric="latency_ms.p95", max=1e6)]
     expected = compare([(held, None)]), check(held, gates, held)
-    lines, parsed = [], folder.document_of
-    monkeypatch.setattr(folder, "document_of", lambda *line: lines.append(line) or parsed(*line))
+    lines, parsed = [], runs.document_of
+    monkeypatch.setattr(runs, "document_of", lambda *line: lines.append(line) or parsed(*line))
     assert compare([(report, None)]) == expected[0]
     assert len(lines) == 240
     assert check(report, gates, report) == expected[1]

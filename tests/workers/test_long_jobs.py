@@ -9,6 +9,7 @@ import pytest
 from redis import exceptions
 from redis.client import Pipeline
 
+from handmade_reports import odd_rows
 from job_workers import deliver, finish, source_of, submit
 from offline_runs import sample
 from polling import until
@@ -46,6 +47,17 @@ def test_the_rows_of_a_long_job_are_read_from_redis_for_as_long_as_it_has_them(j
     assert later.figures == report.figures
     with pytest.raises(NotFound, match="70 of the 120 rows of default"):
         later.results_of("default")
+
+
+def test_the_json_of_a_long_job_joins_the_rows_that_are_kept(jobs, store, few_in_memory):
+    rows = odd_rows()
+    job = submit(jobs, len(rows), metrics=("mrr",))
+    store.commit(store.claim(job), store.state(job).record, rows)
+    jobs.finalize(job)
+    report = JobRun(store, job).report_with_results()
+    assert isinstance(report.results["default"], ChunkedResults)
+    in_memory = report.model_copy(update={"results": {"default": tuple(rows)}})
+    assert b"".join(report.json_parts()) == b"".join(in_memory.json_parts())
 
 
 def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_report(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
@@ -337,6 +337,14 @@ Results = Annotated[
 """A tuple, or what reads the rows from a store while it is iterated."""
 
 
+@runtime_checkable
+class JsonRows(Protocol):
+    """Rows whose JSON is kept somewhere, as ``Result.model_dump_json`` writes it."""
+
+    def json_lines(self) -> Iterator[bytes]:
+        """The JSON of all rows."""
+
+
 class ReportWithResults(Report):
     """A report and the rows that it was made from, by system in the dataset's order: what is exported and compared."""
 
@@ -366,8 +374,11 @@ class ReportWithResults(Report):
         yield figures.removesuffix(b"\n}") + b',\n  "results": {'
         for n, (system, rows) in enumerate(self.results.items()):
             part = bytearray((b",\n    " if n else b"\n    ") + orjson.dumps(system) + b": [")
-            for place, row in enumerate(rows):
-                part += (b",\n      " if place else b"\n      ") + row.model_dump_json().encode()
+            lines = (
+                rows.json_lines() if isinstance(rows, JsonRows) else (row.model_dump_json().encode() for row in rows)
+            )
+            for place, line in enumerate(lines):
+                part += (b",\n      " if place else b"\n      ") + line
                 if len(part) > _PART:
                     yield bytes(part)
                     part.clear()

@@ -327,7 +327,7 @@ class RedisStore(ProjectRedis):
         names = ("meta", "lease", "owner", "done", "results", "texts", columns_blob(claim.system))
         field, texts_field = (name.partition("/")[2] for name in (results_blob(claim), texts_blob(claim)))
         counts = len(new), sum(result.failed for result in new)
-        arguments = [str(claim), claim.token, field, packed(result_lines(results, whole=False)), *counts, texts_field]
+        arguments = [str(claim), claim.token, field, packed(result_lines(results)), *counts, texts_field]
         parts = (each for part in column_parts(record, claim, results, written=1.0) for each in part)
         keys = [*(self.key(claim.job, name) for name in names), COUNTERS]
         outcome: Outcome = self.run("commit", keys, [*arguments, pack_texts(results), *parts]).decode()

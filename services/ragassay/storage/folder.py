@@ -158,7 +158,7 @@ class FolderRun(Run):
         if chunk in self._again:
             new = (_with_waste(row, self.forgotten.get((row.system, row.query_id))) for row in results)
             results = [next(new) if is_pending_again(row, source) else row for row in self.results(chunk)]
-        self.blobs.put(results_blob(chunk), result_lines(results, whole=True))
+        self.blobs.put(results_blob(chunk), result_lines(results))
         self._pending.pop(chunk, None)
         self._again.pop(chunk, None)
         if self.record.dataset.rows > MAX_IN_MEMORY:
@@ -166,11 +166,12 @@ class FolderRun(Run):
                 write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"
 
-    def documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
-        """The results of a chunk as they are in JSON, read without a model; raises as ``results`` does."""
+    def json_lines(self, chunk: ChunkId) -> Iterator[bytes]:
+        """See ``Run``: files may have been edited, so each line is checked to be JSON."""
         name = results_blob(chunk)
-        lines = enumerate(self._lines(name, chunk), 1)
-        return (document_of(f"{self.folder}/{name}", number, line) for number, line in lines)
+        for number, line in enumerate(self._lines(name, chunk), 1):
+            document_of(f"{self.folder}/{name}", number, line)
+            yield line
 
     def without_columns(self) -> dict[ChunkId, float]:
         """The chunks whose results were written since their columns were."""

@@ -90,8 +90,14 @@ class Run(ABC):
         return [self._result(name, number, line) for number, line in enumerate(self._lines(name, chunk), 1)]
 
     def documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
-        """The results of a chunk as they are in JSON; raises as ``results`` does."""
-        return (result.model_dump(mode="json") for result in self.results(chunk))
+        """The results of a chunk as they are in JSON, read without a model; raises as ``results`` does."""
+        name = results_blob(chunk)
+        lines = enumerate(self._lines(name, chunk), 1)
+        return (document_of(f"{self.blobs.where}/{name}", number, line) for number, line in lines)
+
+    def json_lines(self, chunk: ChunkId) -> Iterable[bytes]:
+        """The JSON of each result of a chunk, as it is kept; raises as ``results`` does."""
+        return self._lines(results_blob(chunk), chunk)
 
     def _lines(self, name: str, chunk: ChunkId) -> list[bytes]:
         if (content := self.blobs.get(name)) is None:
@@ -184,15 +190,19 @@ class ChunkedResults(LazyRows[Result]):
         """All rows as they are in JSON."""
         return chain.from_iterable(map(self._run.documents, self._chunks))
 
+    def json_lines(self) -> Iterator[bytes]:
+        """See ``JsonRows``."""
+        return chain.from_iterable(map(self._run.json_lines, self._chunks))
+
 
 def results_blob(chunk: ChunkId) -> str:
     """The name of the blob of a chunk's results."""
     return f"results/{chunk.system}/{chunk.number:05d}.jsonl"
 
 
-def result_lines(results: Iterable[Result], *, whole: bool) -> bytes:
-    """Results as they are kept: JSON Lines; if not ``whole``, without what is as by default."""
-    return b"".join(to_lines(result.model_dump(mode="json", exclude_defaults=not whole) for result in results))
+def result_lines(results: Iterable[Result]) -> bytes:
+    """Results as they are kept: JSON Lines."""
+    return b"".join(to_lines(result.model_dump(mode="json") for result in results))
 
 
 def documents(rows: Sequence[Result]) -> Iterator[Mapping[str, Any]]:
