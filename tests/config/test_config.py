@@ -246,3 +246,14 @@ def test_statistics_that_are_switched_off_are_left_out():
     assert report.systems["old"].metrics["mrr"].interval.reason == "left out: statistics.intervals is false"
     (delta,) = ragassay.compare(report).pairs[0].metrics.values()
     assert (delta.delta, delta.interval.low, delta.p, delta.outcome) == (0.5, None, None, "can't tell")
+
+
+def test_a_comparison_without_tests_does_not_claim_that_the_rows_are_too_few():
+    rows = [{"query": f"Where is {n}?", "ground_truth": "Here."} for n in range(4)]
+    systems = {name: [{**row, "answer": said} for row in rows] for name, said in (("old", "There."), ("new", "Here."))}
+    report = ragassay.evaluate(rows, systems=systems, metrics="accurate", statistics={"tests": False})
+    in_short, finding = ragassay.compare(report).pairs[0].verdict
+    assert in_short.startswith(
+        "new answers accurately more often than old on these queries, which is not tested: 100 %"
+    )
+    assert finding == "No difference between new and old is tested: statistics.tests is false."

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, overall, sentences
-from ragassay.analysis.difference import Contrast, Difference
+from ragassay.analysis.difference import NOT_TESTED, Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
@@ -290,7 +290,7 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
     alpha, spec = every[0].alpha, every[0].a.report.provenance.configuration
     tested = [[two.difference(name) for name in two.metrics] for two in every]
     if not spec.statistics.tests:
-        untested = {"p": None, "reason": "left out: statistics.tests is false", "t_test": None}
+        untested = {"p": None, "reason": NOT_TESTED, "t_test": None}
         tested = [[one.model_copy(update=untested) for one in of_pair] for of_pair in tested]
     ps = [one.p for one in chain.from_iterable(tested) if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))

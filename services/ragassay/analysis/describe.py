@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ragassay.analysis.difference import Difference, Outcome
+from ragassay.analysis.difference import NOT_TESTED, Difference, Outcome
 from ragassay.analysis.models import Pair, Pareto
 from ragassay.core.eval_config import Correction
 from ragassay.core.formatting import interval, listed, number, percent, quantity, signed
@@ -72,6 +72,8 @@ def accuracy_sentence(accurate: Difference) -> str:
         claim = f"{b} answers accurately {'more' if accurate.outcome == 'better' else 'less'} often than {a}"
     elif before == now:
         claim, against = f"{b} answers accurately as often as {a}", ""
+    elif accurate.reason == NOT_TESTED:
+        claim = f"{b} answers accurately {more} often than {a} on these queries, which is not tested"
     else:
         claim += f", but {'one query is' if n == 1 else f'{n:,} queries are'} too few to be sure"
     return f"{claim}: {percent(now)}{against} ({accurate.losses:,} got worse, {accurate.wins:,} better)."
@@ -106,6 +108,8 @@ def times(ratio: float) -> str:
 
 def _finding(pair: Pair, differences: Sequence[Difference], alpha: float, correction: Correction) -> str:
     """On which metrics b is better or worse than a, after the correction."""
+    if differences and all(one.reason == NOT_TESTED for one in differences):
+        return f"No difference between {pair.b} and {pair.a} is tested: statistics.tests is false."
     parts: list[str] = []
     outcomes: tuple[Outcome, ...] = ("better", "worse")
     for outcome in outcomes:
@@ -138,7 +142,8 @@ def _limits(differences: Sequence[Difference]) -> str:
         parts.append(f"No difference is shown on {listed(map(_resolution, left))}")
     by_reason: dict[str, list[str]] = {}
     for one in _of(differences, "can't tell"):
-        by_reason.setdefault(one.reason or "p is unknown", []).append(one.metric)
+        if one.reason != NOT_TESTED:
+            by_reason.setdefault(one.reason or "p is unknown", []).append(one.metric)
     parts += [f"The rows can't tell on {listed(metrics)} ({reason})" for reason, metrics in by_reason.items()]
     return f"{'. '.join(parts)}." if parts else ""
 

@@ -19,6 +19,7 @@ from ragassay.stats.tests import cohens_d, randomisation, smallest_p, stars, t_t
 
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
 NO_SHARED_QUESTION = "they share no question"
+NOT_TESTED = "left out: statistics.tests is false"
 
 
 class Difference(FrozenModel):

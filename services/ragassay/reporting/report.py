@@ -43,7 +43,8 @@ def of_report(
     ``answer`` and ``failed``: the verdict, and what went wrong, if they are known already; without them all rows are read.
     """
     source = report.provenance
-    level = percent(source.configuration.statistics.confidence)
+    statistics = source.configuration.statistics
+    level = percent(statistics.confidence) if statistics.intervals else "no"
     if failed is None:
         failed = [block for block in (failures_of(report), worst_rows(report)) if block]
     metrics = metric_tables(report, rows)
