@@ -1,5 +1,7 @@
 """From reports to a comparison, with the arithmetic beside it."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,8 @@ from ragassay.analysis.rows import SystemRows, match
 from ragassay.analysis.sides import Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.models import Result, Score
+from ragassay.reporting.comparison import of_comparison
+from ragassay.reporting.text import as_text
 from ragassay.stats.intervals import difference_interval
 from ragassay.stats.tests import cohens_d, correct, randomisation, t_test, welch
 
@@ -120,6 +124,7 @@ def test_without_a_common_query_the_rows_are_two_groups():
     assert "two independent groups" in comparison.verdict[1]
     assert comparison.pairs[0].slices == {}
     assert comparison.pairs[0].measured["cost_usd"].delta == pytest.approx(0.2)
+    assert re.search(r"cost_usd +0.1 USD +0.3 USD +3x .* 10\+10\n", as_text(of_comparison(comparison)))
     few = compared(report(a=rows("a", [0.5])), report(run="run-2", b=rows("b", [0.7], ids=["x"])))
     assert few.pairs[0].metrics["mrr"].reason == "each side needs two rows, there are 1 and 1"
 
@@ -186,6 +191,12 @@ def test_cost_latency_and_the_price_of_one_more_accurate_answer():
     said = "b costs 3x per query and takes 2.5x as long; one more accurate answer costs 0.033 USD"
     assert said in " ".join(pair.verdict)
     assert set(pair.measured) == {"cost_usd", "latency_ms"}
+
+
+def test_time_and_cost_are_means_of_the_queries_that_both_have():
+    a, b = rows("a", A, cost_usd=[0.1] * 5 + [0.9] * 5), rows("b", B[:5], cost_usd=0.2)
+    text = as_text(of_comparison(compared(report(a=a), report(run="run-2", b=b))))
+    assert re.search(r"cost_usd +0.1 USD +0.2 USD +2x .* 5\n", text)
 
 
 def test_a_gain_that_may_be_chance_among_three_tests_has_no_price():

@@ -129,11 +129,16 @@ def test_without_any_cost_there_is_a_sentence_and_no_table_and_a_group_without_o
     assert "Spent" in both
 
 
-@pytest.mark.parametrize(("rows", "why"), [(4, "."), (8, ": the intervals of the two costs overlap.")])
+@pytest.mark.parametrize(("rows", "why"), [(3, "."), (8, ": the intervals of the two costs overlap.")])
 def test_that_intervals_overlap_is_said_only_if_there_are_intervals(rows, why):
     one, other = answers(COSTS[:rows], RIGHT[:rows]), answers(OTHER_COSTS[:rows], OTHER_RIGHT[:rows], "other")
     said = as_text(of_costs(costs(night({"default": one, "other": other}))))
     assert f"These data are too few to be sure{why}\n" in said
+
+
+def test_of_costs_that_are_equal_none_seems_to_be_less():
+    one, other = answers(COSTS, RIGHT), answers(COSTS, RIGHT, "other")
+    assert "cost less" not in as_text(of_costs(costs(night({"default": one, "other": other}))))
 
 
 def test_a_cost_that_is_undefined_says_why():

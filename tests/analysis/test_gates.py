@@ -255,7 +255,7 @@ def test_too_few_labels_leave_a_gate_to_the_judge_and_that_is_said():
     result = check_gate(labelled(labels=9), {"metric": "faithfulness", "min": 0.7})
     assert (result.passed, result.corrected_by) == (True, None)
     assert result.reason.endswith(
-        "(n=400, not corrected: a correction needs 10 labels of rows with a score, there are 9)"
+        "(n=400, not corrected: a correction needs 10 questions with a label and a score, there are 9)"
     )
 
 

@@ -106,6 +106,8 @@ def test_a_condition_that_compares_with_nothing_is_refused(run):
     assert (code, out) == (2, "")
     assert "where" in err
     assert "should be a figure and a bound" in err
+    code, out, err = run("show", run.finished, "--where", "failure=none")
+    assert (code, err.startswith("error: failure: should be 'answered_the_unanswerable', ")) == (2, True)
 
 
 def test_show_takes_a_run_its_folder_and_a_file(run, home, tmp_path):

@@ -82,6 +82,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?", "contexts": ["a", np.nan]}], BadData, r"data: row 1: contexts\[1\]: should be text, is null"),
         ([{"query": "?", "answer": "\ud83d"}], BadData, "data: row 1: holds half of a surrogate pair, .*: '.ud83d'"),
         ([{"query": "?", "cost_usd": Decimal("Infinity")}], BadData, "data: row 1: cost_usd: should be"),
+        (datasets.DatasetDict(test=datasets.Dataset.from_list(ROWS)), BadInput, r"name one, such as \['test'\]"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
         (pd.DataFrame, BadInput, "data: a value of type type is no table of rows"),
         (None, BadInput, "data: null is no table of rows; give a list of dicts or Samples, a pandas"),

@@ -74,6 +74,14 @@ def test_agreement_without_a_disagreement_claims_no_certainty():
         assert str(found.intervals[name]) == "no interval (no disagreement among 17)"
 
 
+@pytest.mark.parametrize("labels", [[1] * 20, [0, 1] * 10])
+def test_kappa_has_no_interval_if_people_or_the_judge_give_one_answer_only(labels):
+    scores = [0.9, 0.1] * 10 if 0 not in labels else [0.9] * 20
+    found = agreement(rows_of(labels, scores), resamples=100)
+    assert found.kappa == pytest.approx(0.0)
+    assert str(found.intervals["kappa"]) == "no interval (people or the judge gave one answer only)"
+
+
 def test_agreement_names_the_best_threshold():
     labels, scores = [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.6, 0.1]
     found = agreement(rows_of(labels, scores), resamples=100)

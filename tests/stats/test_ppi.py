@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragassay.stats.ppi import corrected_mean
+from ragassay.stats.ppi import corrected_by_labels, corrected_mean
 
 BOUNDS = (0.0, 1.0)
 ROWS = 1000
@@ -52,7 +52,29 @@ def test_where_all_rows_are_labelled_or_all_labels_are_one_the_judge_has_no_part
 def test_too_few_labels_are_no_correction():
     found = corrected_mean([1.0] * 9, [1.0] * 9, [0.5] * 50, bounds=BOUNDS)
     assert (found.mean, found.interval.low) == (None, None)
-    assert found.reason == "a correction needs 10 labels of rows with a score, there are 9"
+    assert found.reason == "a correction needs 10 questions with a label and a score, there are 9"
+
+
+@pytest.mark.parametrize("differences", [False, True])
+def test_answering_each_question_three_times_alike_adds_no_information(differences):
+    y, f, g = drawn(np.random.default_rng(3), 60)
+    once = corrected_mean(y, f, g, bounds=BOUNDS, differences=differences)
+    labels, scores = np.concatenate([y, np.full(len(g), np.nan)]), np.concatenate([f, g])
+    thrice = [np.repeat(column, 3) for column in (labels, scores, np.arange(len(scores)))]
+    found = corrected_by_labels(*thrice, level=0.95, differences=differences)
+    assert (found.labels, found.rows, found.judged) == (180, 3 * ROWS, pytest.approx(once.judged))
+    assert (found.mean, found.interval, found.p) == (once.mean, once.interval, once.p)
+
+
+def test_a_question_with_a_label_counts_by_its_labelled_answers_alone():
+    rng = np.random.default_rng(5)
+    y, f, g = drawn(rng, 60)
+    once = corrected_mean(y, f, g, bounds=BOUNDS)
+    unlabelled = rng.random(60)  # of each labelled question another answer, without a label
+    labels = np.concatenate([y, np.full(60 + len(g), np.nan)])
+    scores, questions = np.concatenate([f, unlabelled, g]), np.concatenate([np.arange(60), np.arange(ROWS)])
+    found = corrected_by_labels(labels, scores, questions, level=0.95)
+    assert (found.labels, found.mean, found.interval) == (60, once.mean, once.interval)
 
 
 @pytest.mark.parametrize("n", [30, 300])

@@ -63,7 +63,7 @@ def compare(
     systems = labelled(chosen)
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
-        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
+        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run, or other data")
     first = systems[0] if baseline is None else _named(systems, baseline)
     pairs = _pairs(first, [one for one in systems if one is not first], metrics, alpha, examples)
     return _compared(pairs, first.label, method, examples)

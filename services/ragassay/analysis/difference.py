@@ -170,7 +170,7 @@ class Contrast:
                 "t_test": t_test(changes),
             }
         if labels is not None:
-            by_labels = corrected_by_labels(labels, b - a, level=level, differences=True, failed=failed)
+            by_labels = corrected_by_labels(labels, b - a, questions, level=level, differences=True, failed=failed)
             if by_labels.mean is None:
                 update["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:

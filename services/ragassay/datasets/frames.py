@@ -27,7 +27,11 @@ def rows_in(data: object, name: str = "data") -> Source:
     """
     if not _is_table(data):
         hint = _TAKEN
-        if isinstance(data, Mapping) and data and all(hasattr(each, "columns") for each in data.values()):
+        if (
+            isinstance(data, Mapping)
+            and data
+            and all(hasattr(each, "columns") or hasattr(each, "column_names") for each in data.values())
+        ):
             hint = f"it has several tables; name one, such as [{next(iter(data))!r}]"
         raise BadInput(f"{shown(data)} is no table of rows", where=name, hint=hint)
     source = Source(Path(name), name=name, counts_lines=False)

@@ -356,8 +356,9 @@ class SystemAggregator:
         if (labels := self._label_columns.get(metric)) is None:
             return None
         failed = self.reference.too_many_failed(self._spec.max_failed_share)
-        level = self._spec.statistics.confidence
-        return corrected_by_labels(labels[rows], self.scores[metric].values[rows], level=level, failed=failed)
+        level, questions = self._spec.statistics.confidence, None if self.questions is None else self.questions[rows]
+        scores = self.scores[metric].values[rows]
+        return corrected_by_labels(labels[rows], scores, questions, level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         return {

@@ -6,6 +6,7 @@ labelled in that order are a random part of all: they correct the mean and measu
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from ragassay.core.models import Chance, FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
+from ragassay.evaluation.groups import numbered, question_of
 from ragassay.evaluation.labels import read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.stats.ppi import corrected_by_labels
@@ -92,14 +94,14 @@ class Labelling:
 
     def __init__(self, rows: Iterable[Result], metric: str, spec: EvalConfig, dataset: str) -> None:
         self.metric, self._spec, self._unscored = metric, spec, 0
-        scored: dict[str, tuple[float, float]] = {}  # the score, and the chance of a yes if the judge gives one
+        scored: dict[str, tuple[float, float, int]] = {}  # score, chance of a yes if the judge gives one, question
         for row in rows:
             score = row.scores.get(metric)
             if score is None or score.value is None or row.answer is None:
                 self._unscored += 1
             else:
                 chances = row.verdict.probability if row.verdict else {}
-                scored[row.query_id] = score.value, chances.get(metric, score.value)
+                scored[row.query_id] = score.value, chances.get(metric, score.value), question_of(row)
         self._rows = {query: scored[query] for query in sorted(scored, key=partial(draw_key, spec.seed, dataset))}
 
     def __contains__(self, query_id: str) -> bool:
@@ -124,13 +126,15 @@ class Labelling:
         with suppress(NothingToEvaluate):
             found = agreement(scores, level=level, seed=self._spec.seed)
         of_rows = np.array([labels.get(query, nan) for query in self._rows])
+        judged = np.array([score for score, _, _ in self._rows.values()])
+        questions = numbered([question for _, _, question in self._rows.values()])
         return LabelProgress(
             rows=len(self._rows),
             asked=len(self.sample(size)),
             unscored=self._unscored,
             labelled=len(labels),
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
-            mean=corrected_by_labels(of_rows, np.array([score for score, _ in self._rows.values()]), level=level),
+            mean=corrected_by_labels(of_rows, judged, questions, level=level),
             agreement=found,
         )
 
@@ -203,11 +207,15 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
         results[system] = rows = MappedRows(results[system], partial(_labelled, by_query))
         metrics = dict(systems[system].metrics)
         labelled = [*(metrics.keys() & {name for of_row in by_query.values() for name in of_row})]
-        # once over the rows, which lie in a file
-        pairs = [[(row.label(metric), row.scores[metric].value) for metric in labelled] for row in rows]
+        keys, pairs = array("q"), []
+        for row in rows:  # once over them, as they lie in a file
+            keys.append(question_of(row))
+            pairs.append([(row.label(metric), row.scores[metric].value) for metric in labelled])
+        questions = numbered(keys)
         by_metric = np.array(pairs, np.float64).reshape(len(pairs), len(labelled), 2).T  # NaN for None
         for n, metric in enumerate(labelled):
-            corrected = corrected_by_labels(*by_metric[:, n], level=spec.statistics.confidence)
+            of_people, judged = by_metric[:, n]
+            corrected = corrected_by_labels(of_people, judged, questions, level=spec.statistics.confidence)
             metrics[metric] = metrics[metric].model_copy(update={"corrected": corrected})
         systems[system] = systems[system].model_copy(update={"metrics": metrics})
     return report.model_copy(update={"systems": systems, "results": results})

@@ -149,11 +149,11 @@ class LabelledRows:
         columns = metric_columns(given)
         of_people = {LABEL, YES_OR_NO, "group", *columns}
         rows = [{name: value for name, value in row.items() if name not in of_people} for row in given]
-        groups = [row.get("group") for row in given]
+        groups = [None if (group := row.get("group")) in (None, "") else str(group) for row in given]
         if len({row.get("system") for row in rows}) > 1:  # answers of several systems to one query
             for n, row in enumerate(rows):
                 name = "query_id" if "query_id" in row else "id"
-                if row.get(name):
+                if row.get(name) not in (None, ""):
                     groups[n] = groups[n] or str(row[name])
                     row[name] = f"{row[name]} ({row.get('system')})"
         for row in rows:
@@ -170,7 +170,7 @@ class LabelledRows:
         if without := [f"{one.place}: has no label" for one in labels if self.metric.name not in one.labels]:
             raise BadData(without, hint="label: 1 or 0 (or between), what people say; label_binary decides where given")
         self._people = {
-            sample.query_id: (int(one.labels[self.metric.name] >= FROM), str(group or f"row {sample.query_id}"))
+            sample.query_id: (int(one.labels[self.metric.name] >= FROM), group or f"row {sample.query_id}")
             for sample, one, group in zip(self.inputs.samples, labels, groups, strict=False)
         }
 

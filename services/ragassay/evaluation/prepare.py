@@ -54,7 +54,8 @@ def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
         raise NothingToEvaluate(
             "no row has a response",
             where=inputs.dataset.name,
-            hint="name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN",
+            hint="name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN; "
+            "in Python systems={...} or map={...}",
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
     if spec.references and any(one.reference_labels for one in responses if one):

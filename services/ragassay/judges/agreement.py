@@ -83,6 +83,9 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
     for name in ("kappa", "auc"):
         if found[name] == 1.0:  # each draw says so too, however few the items are
             intervals[name] = Interval.absent(f"no disagreement among {len(labels)}", level, intervals[name].method)
+    if min(len(np.unique(labels)), len(np.unique(scores >= FROM))) == 1:
+        reason = "people or the judge gave one answer only"
+        intervals["kappa"] = Interval.absent(reason, level, intervals["kappa"].method)
     threshold, at_threshold = best_threshold(labels, scores)
     return Agreement(
         n=len(labels),

@@ -331,7 +331,8 @@ def _check(name: object, better: object, kind: object, needs: tuple[str, ...]) -
     if name.lower() in SPELLINGS:
         raise BadSettings(f"that name means {SPELLINGS[name.lower()]}", hint="choose another one")
     if better not in get_args(Better):
-        raise BadSettings("is higher or lower better?", hint="declare it: @ragassay.metric(better='higher')")
+        hint = "declare better='higher' or 'lower', in @ragassay.metric(...) or as an attribute of the class"
+        raise BadSettings("is higher or lower better?", hint=hint)
     if kind is not None and kind not in get_args(Kind):
         raise BadSettings(f"unknown kind {kind!r}", hint=f"one of: {', '.join(get_args(Kind))}")
     for need in needs:

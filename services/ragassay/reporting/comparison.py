@@ -169,10 +169,15 @@ def _metric_row(name: str, one: Difference, corrected_by: str) -> tuple[Cell, ..
         "" if one.delta is None else signed(one.delta),
         "none" if one.interval.low is None else interval(one.interval, signed),
         "" if p is None else f"{p_value(p)}{one.stars}",
-        str(one.n) if one.paired else f"{one.n_a}+{one.n_b}",
+        _scored(one),
         f"{one.wins}/{one.losses}/{one.ties}" if one.paired else "",
         Figure(one.outcome.replace("no difference shown", "not shown"), tone=TONES.get(one.outcome, "none")),
     )
+
+
+def _scored(one: Difference) -> str:
+    """How many rows it is of: pairs, or those of each side."""
+    return str(one.n) if one.paired else f"{one.n_a}+{one.n_b}"
 
 
 def _more_tables(comparison: Comparison) -> Iterator[Table]:
@@ -210,15 +215,14 @@ def _more_tables(comparison: Comparison) -> Iterator[Table]:
 def _time_and_cost(comparison: Comparison, pair: Pair) -> Table:
     level, rows = percent(1 - comparison.alpha), []
     for name, one in pair.measured.items():
-        means = (comparison.sides[side].measured[name].mean for side in (pair.a, pair.b))
         unit = " ms" if name.endswith("_ms") else " USD" if name == "cost_usd" else ""
         cells = [
-            *(f"{_reported(mean)}{unit}" for mean in means),
+            *(f"{_reported(mean)}{unit}" for mean in (one.mean_a, one.mean_b)),
             "" if one.ratio is None else times(one.ratio),
             "" if one.delta is None else _change(one.delta),
             "none" if one.interval.low is None else interval(one.interval, _change),
         ]
-        rows.append((name, *cells, str(one.n)))
+        rows.append((name, *cells, _scored(one)))
     note = f"With {pair.b} instead of {pair.a}, {marginal_cost(pair.incremental_cost)}"
     columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "n")
     return Table(f"Time and cost: {pair.b} against {pair.a}", columns, tuple(rows), note, ("n", level, "delta"))

@@ -53,15 +53,15 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
     shown = [f"{_thousand(costs[name])}{'' if name == 'all' else f' with {name}'}" for _, name in known[:MAX_NAMED]]
     more = f"; {len(known) - MAX_NAMED} more are in the table" if len(known) > MAX_NAMED else ""
     yield f"1,000 accurate answers cost {listed(shown)}{more}."
-    lows = {name: costs[name].interval.low for name in others}
+    lows = {name: costs[name].interval.low for name in others if _thousand(costs[name]) != _thousand(costs[cheapest])}
     overlapping = [name for name, low in lows.items() if high is None or low is None or low <= high]
     if overlapping:
         few = "These data are too few to be sure"
         if all(costs[name].interval.low is not None for name in (cheapest, *overlapping)):
             few += ": the intervals of the two costs overlap"
         yield f"An accurate answer seems to cost less with {cheapest} than with {listed(overlapping)}. {few}."
-    elif others:
-        yield f"An accurate answer costs less with {cheapest} than with {listed(others)}: the intervals do not overlap."
+    elif lows:
+        yield f"An accurate answer costs less with {cheapest} than with {listed(lows)}: the intervals do not overlap."
 
 
 def _thousand(cost: CostPerAccurate) -> str:

@@ -15,7 +15,6 @@ from ragassay.core.report import Aggregate, Report, ReportWithResults, SystemRep
 from ragassay.metrics.failures import FailureName, attribute, failure
 from ragassay.reporting.document import Card, Cards, Cell, Figure, Table
 from ragassay.reporting.figures import AT_MOST, estimate, share
-from ragassay.stats.intervals import wilson_interval
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 FAILURES: dict[FailureName, str] = {
@@ -67,7 +66,7 @@ def _percent(value: float) -> str:
 def what_went_wrong(
     counts: Mapping[str, Mapping[Any, int]], rows: Mapping[str, int], address: str = ""
 ) -> Table | None:
-    """How many ``rows`` of each system failed in each way, with their share and its interval; None if none did.
+    """How many ``rows`` of each system failed in each way, with their share; None if none did.
 
     The most frequent ways come first. ``address``: of the page of rows, to which the counts lead.
     """
@@ -79,8 +78,7 @@ def what_went_wrong(
         for system, of in rows.items():
             n = counts[system].get(name, 0)
             href = address and f"{address}?{urlencode({'system': system, 'failure': name})}"
-            ends = interval(wilson_interval(n, of), lambda end: percent(round(end, 3)), "{} to {}") if of else ""
-            detail = f"of {of:,}, {percent(round(n / of, 3))} ({ends})" if of else ""
+            detail = f"of {of:,}, {percent(round(n / of, 3))}" if of else ""
             cells.append(Figure(f"{n:,}", detail, href=href))
         lines.append(tuple(cells))
     return Table("What went wrong", ("cause", *rows), tuple(lines)) if lines else None

@@ -166,6 +166,7 @@ _FIGURES: dict[str, Kind] = {
     **dict.fromkeys(("worst", "best", "p50", "p90", "p95", "p99", "total"), "number"),
     **dict.fromkeys(("corrected", "corrected_low", "corrected_high"), "number"),
     "labels": "integer",
+    "next_step": "text",
 }
 
 
@@ -192,7 +193,8 @@ def _figures(system: SystemReport) -> Iterator[dict[str, Any]]:
         for fix in fixes.causes:
             without = f"accurate without {fix.cause}"
             for figure, one in ((without, fix.alone), (f"{without} and those above", fix.cumulative)):
-                yield _line(figure, "fix_first", "higher", one, missing=fixes.unknown)
+                more = {"missing": fixes.unknown, "next_step": fix.next_step}
+                yield _line(figure, "fix_first", "higher", one, **more)
 
 
 def _line(figure: str, kind: str, better: str, one: Estimate, **more: Any) -> dict[str, Any]:

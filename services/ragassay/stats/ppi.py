@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.core.statistics import CorrectedMean, Interval
@@ -12,6 +13,7 @@ from ragassay.stats.intervals import (
     Bounds,
     Floats,
     Values,
+    averaged,
     columns,
     is_constant,
     mean_interval,
@@ -50,7 +52,7 @@ def corrected_mean(
     (g,) = columns(others)
     n, m = len(y), len(g)
     if n < FEWEST_LABELS:
-        of_what = "queries with labels on both sides" if differences else "labels of rows with a score"
+        of_what = "queries with labels on both sides" if differences else "questions with a label and a score"
         why = f"a correction needs {FEWEST_LABELS} {of_what}, there {'is 1' if n == 1 else f'are {n}'}"
         return CorrectedMean(labels=n, rows=n + m, interval=Interval.absent(why, level, METHOD), reason=why)
     span = span_of(bounds) if differences else bounds
@@ -80,12 +82,20 @@ def corrected_mean(
 
 
 def corrected_by_labels(
-    labels: Floats, scores: Floats, *, level: float, differences: bool = False, failed: str | None = None
+    labels: Floats,
+    scores: Floats,
+    questions: npt.NDArray[np.int64] | None,
+    *,
+    level: float,
+    differences: bool = False,
+    failed: str | None = None,
 ) -> CorrectedMean:
-    """The corrected mean of rows by their labels and scores, from 0 to 1, NaN if there is none. Shape of both: (rows,).
+    """The corrected mean of rows by their labels and scores, from 0 to 1, NaN if there is none. Shape of each: (rows,).
 
-    Rows without a score are left out. ``differences``: labels and scores are those of two systems, one taken from the
-    other. ``failed``: why labels that there are may be no random part of the rows, so that they correct nothing.
+    Rows without a score are left out. ``questions`` has the number of each row's question, None if each has its own: several
+    answers to one question are averaged first, of a question with labels those that have one. ``differences``: labels and
+    scores are those of two systems, one taken from the other. ``failed``: why labels that there are may be no random part of
+    the rows, so that they correct nothing.
     """
     scored = np.isfinite(scores)
     labels, scores = labels[scored], scores[scored]
@@ -93,9 +103,18 @@ def corrected_by_labels(
     if failed is not None:
         absent = Interval.absent(failed, level, METHOD)
         return CorrectedMean(labels=int(labelled.sum()), rows=len(scores), interval=absent, reason=failed)
-    return corrected_mean(
-        labels[labelled], scores[labelled], scores[~labelled], bounds=(0.0, 1.0), level=level, differences=differences
-    )
+    y, f, g, judged = labels[labelled], scores[labelled], scores[~labelled], scores
+    if questions is not None:
+        of_row = questions[scored]
+        of_labelled = of_row[labelled]
+        others = ~np.isin(of_row, of_labelled)
+        y, f, g = averaged(y, of_labelled), averaged(f, of_labelled), averaged(scores[others], of_row[others])
+        judged = averaged(scores, of_row)
+    corrected = corrected_mean(y, f, g, bounds=(0.0, 1.0), level=level, differences=differences)
+    update: dict[str, object] = {"labels": int(labelled.sum()), "rows": len(scores)}
+    if corrected.mean is not None:
+        update["judged"] = float(judged.mean())
+    return corrected.model_copy(update=update)
 
 
 def _lambda(y: Floats, f: Floats, g: Floats) -> float:
