@@ -8,10 +8,8 @@ sent. Tokens are characters / 4, prices those of LiteLLM's table.
 
 import asyncio
 import json
-import os
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ import gen_dataset  # noqa: E402 - it lies in a folder named above
 
 from fakes import FakeLLM  # noqa: E402
 from provider import Seen, verdicts  # noqa: E402
-from ragassay.core.models import Response, Sample  # noqa: E402
 from ragassay.core.protocols import Judge, Reply  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.yes_no import YesNoJudge  # noqa: E402
@@ -34,19 +31,16 @@ PAGE = ROOT / "docs" / "judge-accuracy.md"
 TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 MODELS = ("gpt-4o-mini", "gpt-4.1", "claude-haiku-4-5")
 ROWS = 40
-CACHED_FROM = 1024  # tokens of a beginning that OpenAI keeps
-RECENT = 40  # calls whose beginnings may still be kept
 # calls, prompt and completion tokens of a row, measured by `benchmarks/llm/bench.py peers`, 22 November 2026
 PEERS = {"RAGAS 0.4.3, four metrics": (11, 9021, 2325), "DeepEval 4.3.1, four metrics": (11, 7196, 1375)}
 
 
 class Counting(FakeLLM):
-    """A model that counts what it is sent and what it says, and which beginnings of prompts it has seen before."""
+    """A model that counts what it is sent and what it says."""
 
     def __init__(self) -> None:
         super().__init__([])
-        self.prompt = self.completion = self.cached = self.asked = 0
-        self._seen: dict[str, list[str]] = defaultdict(list)
+        self.prompt = self.completion = self.asked = 0
 
     async def complete(
         self, messages: Messages, *, read: Callable[[Reply], Any], schema: Mapping[str, Any] | None = None, **_: Any
@@ -55,34 +49,18 @@ class Counting(FakeLLM):
         system, user = (message["content"] for message in messages)
         head = f"{json.dumps(schema) if schema else ''}{system}"
         text = json.dumps(verdicts(Seen(0, 0, "", {"messages": messages}))) if schema else "Yes"
-        others = self._seen[head][-RECENT:]
-        known = [len(head) + len(os.path.commonprefix([user, other])) for other in others]  # noqa: RUF071 - of characters
-        self._seen[head].append(user)
         self.asked += 1
         self.prompt += -(-len(head + user) // 4)
         self.completion += -(-len(text) // 4)
-        begin = max(known, default=0) // 4
-        self.cached += begin if begin >= CACHED_FROM else 0
         reply = Reply(text=text)
         return reply, read(reply)
 
 
-def samples() -> list[Sample]:
-    """The first rows of the bench."""
-
-    def sample(row: dict[str, Any]) -> Sample:
-        response = Response(answer=row["answer"], contexts=row["contexts"])
-        asked = {"query_id": row["id"], "query": row["query"], "ground_truth_answer": row["ground_truth"]}
-        return Sample(**asked, response=response)
-
-    return [sample(gen_dataset.item(number)) for number in range(ROWS)]
-
-
 def of_a_row(judge_of: Callable[[Counting], Judge]) -> tuple[float, ...]:
-    """Calls, prompt tokens, completion tokens and cached prompt tokens of a row."""
-    model = Counting()
-    asyncio.run(judge_of(model).judge(samples(), MemoryJournal()))
-    return tuple(total / ROWS for total in (model.asked, model.prompt, model.completion, model.cached))
+    """Calls, prompt tokens and completion tokens of a row."""
+    model, samples = Counting(), [gen_dataset.sample(gen_dataset.item(number)) for number in range(ROWS)]
+    asyncio.run(judge_of(model).judge(samples, MemoryJournal()))
+    return tuple(total / ROWS for total in (model.asked, model.prompt, model.completion))
 
 
 def table() -> str:
@@ -95,21 +73,18 @@ def table() -> str:
         "a reference judge `on: 0.3`, `verdict`": tuple(0.3 * total for total in one),
     }
     lines = [["way", "calls a row", "prompt tokens", "completion tokens", *MODELS], ["---"] * (4 + len(MODELS))]
-    for way, (calls, prompt, completion, cached) in ways.items():
+    for way, (calls, prompt, completion) in ways.items():
         figures = [f"{calls:.1f}", f"{prompt:,.0f}", f"{completion:,.0f}"]
-        lines.append([way, *figures, *(_usd(model, prompt, completion, cached) for model in MODELS)])
+        lines.append([way, *figures, *(_usd(model, prompt, completion) for model in MODELS)])
     for peer, (calls, prompt, completion) in PEERS.items():
         figures = [f"{calls}", f"{prompt:,}", f"{completion:,}"]
-        lines.append([peer, *figures, *(_usd(model, prompt, completion, 0) for model in MODELS)])
+        lines.append([peer, *figures, *(_usd(model, prompt, completion) for model in MODELS)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _usd(model: str, prompt: float, completion: float, cached: float) -> str:
-    """USD of 1,000 rows; in brackets with the provider's prompt cache, where it has one that need not be asked for."""
-    prices, whole = Prices(), (round(1000 * prompt), round(1000 * completion))
-    full = f"{prices.cost(model, *whole):.2f}"
-    less = f"{prices.cost(model, *whole, cached_tokens=round(1000 * cached)):.2f}" if model.startswith("gpt-") else full
-    return full if less == full else f"{full} ({less})"
+def _usd(model: str, prompt: float, completion: float) -> str:
+    """USD of 1,000 rows."""
+    return f"{Prices().cost(model, round(1000 * prompt), round(1000 * completion)):.2f}"
 
 
 if __name__ == "__main__":

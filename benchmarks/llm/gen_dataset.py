@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
+
+from ragassay.core.models import Response, Sample
 
 PRODUCTS = (
     "Harrow Vault", "Pinegate", "Loomstack", "Quayline", "Ferrow Sync", "Tallis Desk", "Brightmere", "Oxley Queue",
@@ -98,6 +101,12 @@ def item(number: int) -> dict[str, object]:
         "answer": " ".join(answer),
         "ground_truth": ". ".join(facts) + ".",
     }
+
+
+def sample(row: dict[str, Any]) -> Sample:
+    """An item as ragassay reads it."""
+    asked = {"query_id": row["id"], "query": row["query"], "ground_truth_answer": row["ground_truth"]}
+    return Sample(**asked, response=Response(answer=row["answer"], contexts=row["contexts"]))
 
 
 def write(count: int, file: Path) -> None:

@@ -48,8 +48,9 @@ def floor(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
 
 def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
     """The same by ragassay."""
+    from gen_dataset import sample
+
     from ragassay.core.eval_config import DEFAULTS, EvalConfig
-    from ragassay.core.models import Response, Sample
     from ragassay.evaluation.evaluate import ScoringConfig
     from ragassay.evaluation.evaluate import evaluate as evaluate_chunk
     from ragassay.judges.llm import LLMJudge
@@ -59,11 +60,6 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
     from ragassay.metrics.metric import parse
 
     warm_up()
-
-    def sample(row: dict[str, Any]) -> Sample:
-        response = Response(answer=row["answer"], contexts=row["contexts"])
-        asked = {"query_id": row["id"], "query": row["query"], "ground_truth_answer": row["ground_truth"]}
-        return Sample(**asked, response=response)
 
     async def evaluate() -> tuple[int, int]:
         judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))

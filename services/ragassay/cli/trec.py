@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,15 +30,12 @@ def trec(qrels: Qrels, run: Run, metric: Metrics, queries: Queries = False, as_j
     from ragassay.analysis.trec import evaluate_run, mean, retrieval_metric
     from ragassay.datasets.trec import read_retrieved
 
-    started = time.perf_counter()
     metrics = {name: retrieval_metric(name) for name in " ".join(metric).split()}
     retrieved = read_retrieved(qrels, run)
     if not retrieved.lengths.any():
         raise NothingToEvaluate(f"no query of {run} is judged in {qrels}", hint="are both about the same queries?")
-    loaded = time.perf_counter()
     values = evaluate_run(retrieved, metrics)
     means = {name: mean(column) for name, column in values.items()}
-    seconds = {"load": loaded - started, "compute": time.perf_counter() - loaded}
     for count, what in (
         (retrieved.unjudged, f"queries of {run} without judgments, left out"),
         (int((retrieved.lengths == 0).sum()), f"judged queries that {run} lacks, scored 0"),
@@ -49,7 +45,7 @@ def trec(qrels: Qrels, run: Run, metric: Metrics, queries: Queries = False, as_j
             typer.echo(f"{what}: {count}", err=True)
     shown = retrieved.queries if queries else None
     if as_json:
-        document: dict[str, Any] = {"means": means, "n_queries": len(retrieved.queries), "seconds": seconds}
+        document: dict[str, Any] = {"means": means, "n_queries": len(retrieved.queries)}
         print_json(document | ({"per_query": _rows(shown, values)} if shown else {}))
     else:
         _print_lines(shown, values, means)

@@ -342,8 +342,6 @@ class Verdict(FrozenModel):
     answerable: bool = True
     has_contexts: bool = False
     has_truth: bool = False
-    evidence_dropped: int = 0
-    support_withdrawn: int = 0
     suspicious: tuple[str, ...] = ()
     probability: dict[str, Chance] = EMPTY
 

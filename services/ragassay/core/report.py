@@ -152,8 +152,6 @@ class Evaluation(FrozenModel):
     usage: Usage
     waste: Usage
     verdicts: int
-    evidence_dropped: int
-    support_withdrawn: int
     suspicious: int
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
     reference: ReferenceJudge | None = None

@@ -172,8 +172,6 @@ def _numbers(row: Result) -> dict[str, float | None]:
         "unanswerable": row.answerable is False,
         "by_reference": bool(row.by_reference_judges),
         "verdicts": verdict is not None,
-        "evidence_dropped": verdict and verdict.evidence_dropped,
-        "support_withdrawn": verdict and verdict.support_withdrawn,
         "suspicious": verdict and bool(verdict.suspicious),
         "judged": refused is not None,
         "refused": refused,
@@ -325,7 +323,7 @@ class SystemAggregator:
         if load:
             throughput = load.finished / load.wall_s if load.wall_s else None
         counted = ("missing_from_run", "failed_responses", "queries_without_relevant", "queries_without_hit")
-        of_verdicts = ("verdicts", "evidence_dropped", "support_withdrawn", "suspicious")
+        of_verdicts = ("verdicts", "suspicious")
         return SystemReport(
             queries=self.rows,
             **{name: self.numbers.count(name) for name in (*counted, "priced_by_us")},

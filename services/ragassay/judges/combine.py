@@ -86,10 +86,6 @@ def _elect(ratings: Sequence[Rating], rater: str) -> Rating:
     if 2 * len(verdicts) >= len(ratings):
         is_even = len(names) == 1 and len(verdicts) % 2 == 0
         verdict = voted([verdicts[0], *verdicts] if is_even else verdicts, len(ratings) + is_even, rater)
-        counts = {
-            name: sum(getattr(one, name) for one in verdicts) for name in ("evidence_dropped", "support_withdrawn")
-        }
-        verdict = verdict.model_copy(update=counts)
     elif len(reasons := {one.reason or "no verdict" for one in ratings if not one.verdict}) == 1 and not verdicts:
         (reason,) = reasons
     else:

@@ -133,7 +133,6 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
 
     An answer that only repeats the question states nothing, whatever the judge makes of it.
     """
-    dropped = withdrawn = 0
     sentences_by_id = {one.id: one for one in raw.sentences}
     facts_by_id, criteria_by_id = {one.id: one for one in raw.facts}, {one.id: one for one in raw.criteria}
     kept_sentences, kept_facts = [], []
@@ -141,7 +140,6 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
     for label, text in units.answer.items():
         sentence = sentences_by_id.get(label) or SentenceVerdict(id=label, text=text)
         evidence = _valid(sentence.evidence, sources)
-        dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
         if units.echo:
             sentence, evidence = SentenceVerdict(id=label, text=text, truth="absent", why=ECHO), ()
@@ -151,7 +149,6 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
         if not units.has_contexts:
             change.update(support=None, support_score=None, evidence=())
         elif sentence.support in ("supported", "partly") and not evidence:
-            withdrawn += 1
             change.update(
                 support="not_found",
                 support_score=None,
@@ -163,7 +160,6 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
         if units.echo:
             fact = FactVerdict(id=label, text=text, covered="no", evidence=fact.evidence, why=ECHO)
         evidence = _valid(fact.evidence, units.contexts)
-        dropped += len(set(fact.evidence) - units.history.keys()) - len(evidence)
         kept_facts.append(fact.model_copy(update={"text": text, "evidence": evidence}))
     return Verdict(
         judge=judge,
@@ -178,8 +174,6 @@ def check_verdict(raw: Verdict, units: Units, judge: str) -> Verdict:
         answerable=units.answerable,
         has_contexts=units.has_contexts,
         has_truth=units.has_truth,
-        evidence_dropped=dropped,
-        support_withdrawn=withdrawn,
         probability={} if units.echo else raw.probability,
     )
 
