@@ -50,6 +50,7 @@ BROKEN = [
     ("no query at all", "a.jsonl", '{"text": "a", "answer": "b"}', "--map query=COLUMN", BadData),
     ("an id twice", "a.jsonl", '{"id": "x", "query": "a"}\n\n{"id": "x", "query": "b"}', "a.jsonl:3: query_id (column id): 'x'", BadData),
     ("a context without text", "a.jsonl", _row('"contexts": [{"body": "b"}]'), "a.jsonl:1: contexts[0]: ", BadData),
+    ("a reference that is a number", "a.jsonl", _row('"reference": 5'), "a.jsonl:1: ground_truth_answer (column reference): should be a text or a list of texts, is the number 5", BadData),
     ("a reference that is an object", "a.jsonl", _row('"reference": {"text": "He is Ann.", "score": 1}'), "a.jsonl:1: ground_truth_answer (column reference): should be a text or a list of texts, is an object with the keys 'text', 'score'; --map ground_truth_answer=reference.text", BadData),
     ("a reference that is an object, and no query", "a.jsonl", '{"user_question": "a", "reference": {"text": "b"}}', "--map query=user_question --map ground_truth_answer=reference.text", BadData),
     ("a document retrieved twice", "a.jsonl", _row('"retrieved_doc_ids": ["d", "d"]'), "duplicates=keep_first", BadData),

@@ -53,7 +53,7 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
         value = _from_cell("messages" if field == "query" and _IS_OBJECTS.match(value) else kind, value)
     if field == "answer":
         return answer_text(value)
-    if kind == "texts" and isinstance(value, Mapping):
+    if kind == "texts" and isinstance(value, Mapping | int | float):
         raise ValueProblem(f"should be a text or a list of texts, is {shown(value)}")
     if kind == "number" and isinstance(value, bool):
         raise ValueProblem(f"should be a number, is {shown(value)}")

@@ -114,8 +114,6 @@ def with_labels(inputs: Inputs, path: Path, metrics: Sequence[str] | None = None
 
 
 def _label(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return None
     try:
         label = float(value)
     except (TypeError, ValueError):
