@@ -71,7 +71,7 @@ def page(labelled):
 def test_nothing_of_the_judge_is_shown_before_a_row_is_answered(page):
     before = page.get(page.address())
     assert "Do the contexts support what the answer says?" in before.text
-    assert not re.search(r"The judge|supported, |A1|rests on|\bnot found\b", before.text)
+    assert not re.search(r"The judge|supported, |A1|evidence:|\bnot found\b", before.text)
     row = page.row(before)
     after = page.say("1", row)
     chance = r"The judge: \d\.\d+, with a chance of \d\.\d+ that people say yes: (as|other than) you"

@@ -1,6 +1,7 @@
 """Pages of runs: what the list, one run, several side by side, trends and costs say first, and what can't be shown."""
 
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -263,6 +264,15 @@ def test_change_is_listed_only_for_the_same_questions(releases):
     for since in (f"{short}#default", f"{before}#none", before):
         refused = http.get(f"/ui/runs/{after}/queries", params={"system": "new", "changed": "worse", "since": since})
         assert (refused.status_code, "not the same questions" in refused.text) == (422, True)
+
+
+def test_run_of_several_systems_is_compared_if_the_newest_run_has_none_to_compare_with(tmp_path):
+    run = ragassay.evaluate(list(cities(0)), systems={"old": list(cities(2)), "new": list(cities(9))}).run.id
+    (tmp_path / "elsewhere.jsonl").write_text(json.dumps(next(iter(rows()))))
+    ragassay.evaluate(tmp_path / "elsewhere.jsonl")
+    with browsing() as http:
+        page = http.get("/ui/compare").text
+    assert re.findall(r'type="hidden" name="run" value="([^"]*)"', page) == [run]
 
 
 def test_cost_page_says_which_is_cheaper_whether_that_is_shown_and_what_more_accuracy_costs(releases):

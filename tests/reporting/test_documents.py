@@ -16,7 +16,7 @@ from ragassay.core.models import Sample
 from ragassay.datasets.dataset import Dataset
 from ragassay.datasets.describe import describe
 from ragassay.reporting import datasets
-from ragassay.reporting.charts import Chart
+from ragassay.reporting.charts import Chart, Drawn, bars
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.costs import of_costs
 from ragassay.reporting.document import Card, Cards, Document, Sentences, Table
@@ -112,6 +112,11 @@ def test_pdf_has_charts_in_colour_and_the_same_bytes_again():
         blue, _, red = (document[0].render(scale=0.5).to_numpy().astype(int)[..., colour] for colour in range(3))
     assert (blue > red + 40).sum() > 200  # bars of intervals, and of charts
     assert to_pdf(of_report(a_report())) == pdf
+
+
+def test_chart_in_a_pdf_has_a_place_for_characters_that_xml_forbids():
+    chart = bars("Answers", "n", {"a\x01b": Drawn(0, 3.0, "three")})
+    assert "three" in text_of(to_pdf(Document("Charts", blocks=(chart,))))
 
 
 def test_pdf_of_six_systems_puts_some_below_the_others():

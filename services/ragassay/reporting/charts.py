@@ -13,6 +13,7 @@ from ragassay.core.statistics import Interval
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 16, 44
 A_BAR, BAR_LABEL, BAR_VALUE = 30, 200, 150  # heights and widths of bars
+BARS_WIDTH = 550  # of a chart of bars, so that its texts can be read on a phone
 APART = 9  # between the dots of two series on one line
 LONGEST_LABEL, MAX_DAYS = 26, 6
 COLOURS, SHAPES = 6, 4  # that distinguish lines; the style sheet has as many
@@ -176,14 +177,14 @@ def bars(
     known = [value.y for value in values.values()] + _ends(value.interval for value in values.values())
     if not known or min(known) < 0:
         return None
-    along = _Axis(0.0, max(known) or 1.0, BAR_LABEL, WIDTH - BAR_VALUE)
+    along = _Axis(0.0, max(known) or 1.0, BAR_LABEL, BARS_WIDTH - BAR_VALUE)
     drawn: list[ChartBar] = []
     for n, (label, value) in enumerate(values.items()):
         start = drawn[-1].end if waterfall and drawn else BAR_LABEL
         ends = along.span(value.interval)
         drawn.append(ChartBar(label, TOP + n * A_BAR, start, along(value.y), value.text, value.address, ends, number))
     height = TOP + A_BAR * len(drawn) + 8
-    return Chart(title, unit, "", bars=tuple(drawn), height=height, left=BAR_LABEL, note=note)
+    return Chart(title, unit, "", bars=tuple(drawn), width=BARS_WIDTH, height=height, left=BAR_LABEL, note=note)
 
 
 def dots(

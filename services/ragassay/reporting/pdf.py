@@ -34,7 +34,7 @@ def to_pdf(document: Document) -> bytes:
     data = _plain(replace(document, blocks=(), details=()))
     data["blocks"] = [
         {"kind": type(block).__name__, **_plain(block)}
-        | ({"svg": drawing.render(one=block)} if isinstance(block, Chart) else {})
+        | ({"svg": xml_text(drawing.render(one=block))} if isinstance(block, Chart) else {})
         | ({"drawn": block.drawn} if isinstance(block, Table) else {})
         for block in (*document.blocks, *document.details)
     ]

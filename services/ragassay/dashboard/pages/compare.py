@@ -24,7 +24,7 @@ from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.reporting.document import Document, Link
 from ragassay.reporting.trends import change_sentence
 
-RECENT = 100  # runs among which one on the same dataset is looked for
+RECENT = 100  # runs among which such as can be compared are looked for
 router = pages()
 
 
@@ -72,13 +72,14 @@ def _compare(
 
 
 def _newest(library: Library) -> list[str]:
-    """The newest run, if it has several systems; else the run before on the same dataset, and it."""
-    finished = (one for one in library.runs() if one.headline)
-    newest = next(finished, None)
-    if newest is None or len(newest.systems) > 1:
-        return [newest.id] if newest else []
-    before = next((one for one in islice(finished, RECENT) if one.dataset == newest.dataset), None)
-    return [before.id, newest.id] if before else []
+    """The newest run that has several systems, or one before it on the same dataset, which then is the first; or none."""
+    finished = list(islice((one for one in library.runs() if one.headline), RECENT))
+    for n, newer in enumerate(finished, start=1):
+        if len(newer.systems) > 1:
+            return [newer.id]
+        if before := next((one for one in finished[n:] if one.dataset == newer.dataset), None):
+            return [before.id, newer.id]
+    return []
 
 
 def _in_order(library: Library, runs: list[str]) -> tuple[list[str], list[str]]:
