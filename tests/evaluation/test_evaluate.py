@@ -59,6 +59,24 @@ def test_texts_are_embedded_while_the_judge_is_asked(monkeypatch):
     assert None not in [score.value for score in result.scores.values()]
 
 
+@pytest.mark.parametrize(
+    ("names", "answers"), [("accurate", {"Lyon."}), ("semantic_similarity accurate", {"Marseille.", "Lyon."})]
+)
+def test_what_only_the_rule_falls_back_on_is_computed_for_the_rows_that_need_it(monkeypatch, names, answers):
+    embedded, embed = set(), FakeEmbedder.embed
+
+    def embed_and_note(self, texts):
+        embedded.update(texts)
+        return embed(self, texts)
+
+    monkeypatch.setattr(FakeEmbedder, "embed", embed_and_note)
+    rows = [sample(1, answer="Marseille."), sample(2, answer="Lyon.", contexts=None)]
+    results = run(rows, *names.split(), rule="faithfulness >= 0.5 else semantic_similarity >= 0.8")
+    decided_by = [row.scores["accurate"].details["decided_by"] for row in results]
+    assert decided_by == ["faithfulness >= 0.5", "semantic_similarity >= 0.8"]
+    assert {text for text in embedded if text in ("Marseille.", "Lyon.")} == answers
+
+
 def test_the_error_of_a_judge_counts_more_than_that_of_an_embedder(monkeypatch):
     class Refused(ScriptedJudge):
         async def judge(self, samples, journal):

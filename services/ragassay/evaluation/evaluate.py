@@ -62,13 +62,19 @@ class ScoringConfig:
     @cached_property
     def order(self) -> tuple[Metric, ...]:
         """All metrics to compute: each after those that it is made of or that ``accurate`` reads."""
-        return tuple({metric.name: metric for metric in self._in_order(self.metrics)}.values())
+        return tuple({metric.name: metric for metric in self._in_order(self.metrics, self.rule)}.values())
 
-    def _in_order(self, metrics: Sequence[Metric]) -> Iterator[Metric]:
+    @cached_property
+    def fallbacks(self) -> frozenset[str]:
+        """Those that only later alternatives of the rule read: computed for rows that its first does not decide."""
+        needed = {metric.name for metric in self._in_order(self.metrics, self.rule.first)}
+        return frozenset(metric.name for metric in self.order) - needed
+
+    def _in_order(self, metrics: Sequence[Metric], rule: AccuracyRule) -> Iterator[Metric]:
         for metric in metrics:
-            yield from self._in_order(metric.parts)
+            yield from self._in_order(metric.parts, rule)
             if metric.family == "accurate":
-                yield from self._in_order([parse(name, self._own) for name in self.rule.metrics])
+                yield from self._in_order([parse(name, self._own) for name in rule.metrics], rule)
             yield metric
 
     @cached_property
@@ -128,7 +134,9 @@ async def evaluate(
         relevant_from=config.min_grade,
         rule=config.rule.decide,
     )
-    embedding = asyncio.create_task(_score([metric for metric in config.order if metric.embeds], chunk, config))
+    # beside the calls of judges; the rest, fallbacks too, needs what they say
+    early = [metric for metric in config.order if metric.embeds and metric.name not in config.fallbacks]
+    embedding = asyncio.create_task(_score(early, chunk, config))
     try:
         ratings = await _rate(answered, config, CallScope(journal, system))
     except BaseException:  # tells what to do next, as the embedding's own error would not
@@ -138,7 +146,7 @@ async def evaluate(
     began = time.perf_counter()
     combined = [combine(of) if of else None for of in ratings]
     chunk = replace(chunk, ratings=combined)
-    await _score([metric for metric in config.order if not metric.embeds], chunk, config)
+    await _score([metric for metric in config.order if metric not in early], chunk, config)
     ratings = await _with_scores(ratings, chunk, config)
     share_ms = (embedding_s + time.perf_counter() - began) * 1000 / max(len(samples), 1)
     results = [
@@ -229,8 +237,15 @@ async def _score(metrics: Sequence[Metric], chunk: Chunk, config: ScoringConfig)
 
 
 async def _scores(metric: Metric, chunk: Chunk, config: ScoringConfig) -> list[Score]:
+    """One score per row; of a fallback only for the rows that the rule's first alternative does not decide."""
+    unneeded: frozenset[int] = frozenset()
+    if metric.name in config.fallbacks:
+        rows = range(len(chunk.samples))
+        decided = (config.rule.first.decide({name: of[n] for name, of in chunk.scores.items()}) for n in rows)
+        unneeded = frozenset(n for n, score in zip(rows, decided, strict=True) if score.value is not None)
+    performance = config.spec.performance
     return await scores_of(
-        metric, chunk, at_once=config.spec.performance.concurrency, timeout_s=config.spec.performance.timeout_s
+        metric, chunk, at_once=performance.concurrency, timeout_s=performance.timeout_s, unneeded=unneeded
     )
 
 

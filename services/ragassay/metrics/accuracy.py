@@ -75,6 +75,11 @@ class AccuracyRule(NamedTuple):
         """Canonical names of the metrics that the rule reads, each once, in order."""
         return tuple(dict.fromkeys(one.metric for conditions in self.alternatives for one in conditions))
 
+    @property
+    def first(self) -> AccuracyRule:
+        """The first alternative alone."""
+        return AccuracyRule(self.alternatives[:1])
+
     def decide(self, scores: Mapping[str, Score]) -> Score:
         """1 or 0 and the condition that decided; missing, with every reason, where no alternative can decide."""
         for conditions in self.alternatives:

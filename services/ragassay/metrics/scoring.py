@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -20,16 +20,19 @@ from ragassay.metrics.metric import Metric
 logger = logging.getLogger("ragassay")
 SLOW_S = 0.01
 ROUNDING = 1e-9
+NOT_NEEDED = "accurate was decided without it"
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 
 
-async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: float = 60.0) -> list[Score]:
+async def scores(
+    metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: float = 60.0, unneeded: Collection[int] = ()
+) -> list[Score]:
     """One Score per sample, in order; a row without the input it needs is missing with that reason.
 
     What the metric does wrong (it raises, or returns what is no number within its bounds) costs its own score. Of an
-    async metric ``at_once`` rows wait together, each ``timeout_s`` seconds at the most.
+    async metric ``at_once`` rows wait together, each ``timeout_s`` seconds at the most. ``unneeded`` rows are left out.
     """
-    lacks = [metric.missing_input(sample) for sample in chunk.samples]
+    lacks = [NOT_NEEDED if n in unneeded else metric.missing_input(sample) for n, sample in enumerate(chunk.samples)]
     complete = [n for n, reason in enumerate(lacks) if reason is None]
     by_row: dict[int, Score] = {}
     if complete:
