@@ -8,21 +8,13 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from annotated_types import MaxLen
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ragassay.core.jobs import JobStatus
 from ragassay.core.models import FrozenModel
 
 DEADLINE_S = 900  # within which a run's job has to be made
 LAST_PASSED = "last-passed"
-_EXAMPLE_JOB: dict[str, Any] = {
-    "dataset": "handbook",
-    "systems": ["online"],
-    "baseline": LAST_PASSED,
-    "gates": [{"mrr": ">= 0.7"}],
-}
-
-
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 
 
@@ -34,6 +26,7 @@ class Timing(FrozenModel):
         Field(
             max_length=200,
             description="minute, hour, day of month, month, day of week, such as `30 2 * * *`",
+            examples=["30 2 * * *"],
         ),
     ]
     zone: str = Field("UTC", max_length=100, description="the IANA time zone of these times, such as `Europe/Berlin`")
@@ -46,18 +39,13 @@ class Timing(FrozenModel):
 class NewSchedule(Timing):
     """A schedule. ``job`` is a body of ``POST /v1/jobs``, without rows."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"name": "nightly", "cron": "30 2 * * *", "zone": "Europe/Berlin", "job": _EXAMPLE_JOB}
-        }
-    )
-
     name: Annotated[str, Field(pattern=f"^{NAME}$", description="its name, and its id")]
     job: Annotated[
         dict[str, Any],
         Field(
             description="a job's body without `samples`: rows are those of `dataset`, the latest version at the time of the "
-            "run or NAME@VERSION; `baseline` may be `last-passed`"
+            "run or NAME@VERSION; `baseline` may be `last-passed`",
+            examples=[{"dataset": "handbook", "systems": ["online"], "gates": [{"mrr": ">= 0.7"}]}],
         ),
     ]
     paused: bool = Field(False, description="no run begins until it is false")
@@ -83,8 +71,6 @@ class PlannedJob(Timing):
 
 class ScheduleChange(FrozenModel):
     """What is to be changed; what is left out stays. ``job`` is replaced as a whole."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"paused": True}})
 
     cron: str | None = None
     zone: str | None = None
@@ -130,8 +116,6 @@ class ScheduledRun(FrozenModel):
 
 class KeptSchedule(NewSchedule):
     """A schedule as it is kept."""
-
-    model_config = ConfigDict(json_schema_extra={})
 
     created_at: str
     changed_at: str
