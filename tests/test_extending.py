@@ -59,7 +59,7 @@ def test_an_installed_package_brings_all_and_one_that_cant_be_imported_is_named_
         "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
         "metrics: [answered, relevance, faithfulness]\n"
     )
-    done = command("evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html")
+    done = command("evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html", "-o", "page.htm")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
@@ -67,7 +67,8 @@ def test_an_installed_package_brings_all_and_one_that_cant_be_imported_is_named_
     assert [row["answer"] for row in report["results"]["ours"]] == ["Asked: 0?", "Asked: 1?", "Asked: 2?"]
     assert report["provenance"]["judge"]["name"] == "lenient"
     assert list(report["provenance"]["plugins"]) == ["our-rag 1.0"]
-    assert "<td>answered</td><td>1.0</td>" in (tmp_path / "page.html").read_text()
+    assert "<td>answered</td><td>1.0</td>" in (tmp_path / "page.html").read_text()  # the panel
+    assert (tmp_path / "page.htm").read_text().startswith("<table><tr><td>ours</td><td>answered</td><td>1.0</td>")
     done = command("evaluate", "rows.jsonl", "--judge", "broken")
     assert done.returncode == 2
     assert "judge broken: the plug-in no_such_module:judge can't be used: ModuleNotFoundError" in done.stderr

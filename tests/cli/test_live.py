@@ -37,6 +37,7 @@ def test_run_prints_windows_and_states(cli, spans):
     code, out, _ = cli("live", spans, "--metrics", "faithfulness", "--judge", "local")
     assert code == 0
     assert "2023-11-14T22" in out
+    assert "  0.800 [" in out
     assert "no_answer" in out
     code, out, _ = cli("live", "run", spans, "--metrics", "faithfulness", "--json")
     [window] = json.loads(out)

@@ -159,6 +159,7 @@ class _Evaluated:
         from ragassay.live.models import Counts
         from ragassay.live.windows import WindowRows
         from ragassay.metrics.composite import own_metrics
+        from ragassay.reporting.figures import bounds
 
         windows, own = [], own_metrics(self._spec)
         for (stream, hour), counted in sorted(self._states.items()):
@@ -170,7 +171,7 @@ class _Evaluated:
         metrics, rows = list(dict.fromkeys(name for one in windows for name in one.metrics)), []
         for one in windows:
             scores = [one.metrics.get(name) for name in metrics]
-            cells = ["" if score is None else f"{number(score.value)} ({score.interval})" for score in scores]
+            cells = ["" if score is None else f"{number(score.value)} {bounds(score.interval)}" for score in scores]
             rows.append((one.stream, one.window, str(one.counts.received), str(one.rows), *cells))
         print_table(("stream", "window", "requests", "rows", *metrics), rows, empty="there is no request")
         late = ("late spans", str(files.late), "after their request was complete")

@@ -25,7 +25,7 @@ def log_missed(report: GateReport) -> None:
 def of_gates(report: GateReport) -> Document:
     """The verdict, each gate with its value and why, and the worst rows of missed gates."""
     total, missed = len(report.results), len(report.missed)
-    verdict = f"{missed} of {total} gates missed" if missed else f"all {total} gates passed"
+    verdict = f"{missed} of {total} gates missed" if missed else f"{total} of {total} gates passed"
     compared = f", baseline {report.baseline}" if report.baseline else ""
     rows = tuple(_row(result) for result in sorted(report.results, key=lambda result: result.passed))
     blocks: list[Block] = [Table("Gates", ("gate", "result", "value", "scored", "why"), rows)]
