@@ -199,6 +199,16 @@ def test_time_and_cost_are_means_of_the_queries_that_both_have():
     assert re.search(r"cost_usd +0.1 USD +0.2 USD +2x .* 5\n", text)
 
 
+def test_costs_that_are_all_0_are_no_yes_or_no():
+    pair = compared(report(a=accurate("a", A, 0.0, 1.0), b=accurate("b", B, 0.0, 0.0))).pairs[0]
+    for name, delta in (("cost_usd", 0.0), ("latency_ms", -1.0)):
+        found = pair.measured[name]
+        assert (found.delta, str(found.interval)) == (
+            delta,
+            "no interval (all 10 values are equal: the spread is unknown)",
+        )
+
+
 def test_a_gain_that_may_be_chance_among_three_tests_has_no_price():
     """Six won and none lost: p is 0.03, and 0.09 among three tests."""
     a, b = (

@@ -12,7 +12,7 @@ from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
 from ragassay.core.statistics import Interval, Significance
 from ragassay.evaluation.groups import Questions
-from ragassay.metrics.metric import Better, Metric, parse
+from ragassay.metrics.metric import OPERATIONAL, Better, Metric, parse
 from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
 from ragassay.stats.ppi import corrected_by_labels
 from ragassay.stats.tests import cohens_d, randomisation, smallest_p, stars, t_test, welch
@@ -140,12 +140,13 @@ class Contrast:
         first, second = averaged(a, questions), averaged(b, questions)
         changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.own)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
+        is_binary = True if known and known.binary else False if metric in OPERATIONAL else None
         interval = difference_interval(
             first,
             second,
             level=level,
             bounds=known.bounds if known else None,
-            binary=known is not None and known.binary,
+            binary=is_binary,
         )
         difference = self._difference(
             metric,

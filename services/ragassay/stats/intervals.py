@@ -79,19 +79,19 @@ def score_interval(
 
 
 def difference_interval(
-    a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
+    a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool | None = None
 ) -> Interval:
     """Interval of the mean of b - a on the same queries. It is the only one that ragassay shows or tests.
 
     ``a`` and ``b`` have shape (n,). ``bounds`` are those of the scores; the interval is clipped to what they leave
-    possible. Student's t, but for yes/no scores (``binary``, or each value is 0 or 1) Bonett and Price's: two pairs are
+    possible. Student's t, but for yes/no scores (``binary``; None: each value is 0 or 1) Bonett and Price's: two pairs are
     added, one for either side, so that pairs that all tie, or differ in one direction only, do not rule out the other.
     Swapping a and b mirrors it exactly. Small n and equal differences: as in ``mean_interval``.
     Source: Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
     data", Journal of Educational and Behavioral Statistics 37 (2012); with the quantile of t in place of the normal one.
     """
     first, second = columns(a, b)
-    if len(first) > 1 and (binary or is_binary(first, second)):
+    if len(first) > 1 and (is_binary(first, second) if binary is None else binary):
         changes, n = differences(first, second), len(first) + 2
         mean = float(changes.sum()) / n  # with one more win and one more loss
         error = math.sqrt(((float((changes * changes).sum()) + 2) / n - mean * mean) / n)
