@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import ragassay
 from ragassay import config
+from ragassay.analysis import comparison
 from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
 from ragassay.config.load import document_of
@@ -248,12 +249,25 @@ def test_statistics_that_are_switched_off_are_left_out():
     assert (delta.delta, delta.interval.low, delta.p, delta.outcome) == (0.5, None, None, "can't tell")
 
 
-def test_a_comparison_without_tests_does_not_claim_that_the_rows_are_too_few():
-    rows = [{"query": f"Where is {n}?", "ground_truth": "Here."} for n in range(4)]
+def old_and_new(n, **statistics):
+    """A report of two systems on ``n`` queries, of which only ``new`` answers accurately."""
+    rows = [{"query": f"Where is {n}?", "ground_truth": "Here."} for n in range(n)]
     systems = {name: [{**row, "answer": said} for row in rows] for name, said in (("old", "There."), ("new", "Here."))}
-    report = ragassay.evaluate(rows, systems=systems, metrics="accurate", statistics={"tests": False})
-    in_short, finding = ragassay.compare(report).pairs[0].verdict
+    return ragassay.evaluate(rows, systems=systems, metrics="accurate", statistics=statistics)
+
+
+def test_a_comparison_without_tests_does_not_claim_that_the_rows_are_too_few():
+    in_short, finding = ragassay.compare(old_and_new(4, tests=False)).pairs[0].verdict
     assert in_short.startswith(
         "new answers accurately more often than old on these queries, which is not tested: 100 %"
     )
     assert finding == "No difference between new and old is tested: statistics.tests is false."
+
+
+@pytest.mark.parametrize("most", [3, 4])  # queries of a report that is compared by all metrics
+def test_the_verdict_of_a_report_goes_by_its_own_statistics(most, monkeypatch):
+    monkeypatch.setattr(comparison, "MAX_COMPARED", most)
+    # four queries that all differ: p is 2 / 2^4 = 0.125
+    told = [comparison.verdict(old_and_new(4, alpha=alpha, correction="none"))[0] for alpha in (0.2, 0.1)]
+    assert [text.startswith("new answers accurately more often than old: 100 %") for text in told] == [True, False]
+    assert "which is not tested" in comparison.verdict(old_and_new(4, tests=False))[0]

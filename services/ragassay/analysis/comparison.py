@@ -17,7 +17,7 @@ from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair,
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import AssayError, BadInput, BadSettings, UnknownName
-from ragassay.core.eval_config import Correction
+from ragassay.core.eval_config import Correction, EvalConfig
 from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
@@ -33,6 +33,7 @@ from ragassay.stats.tests import correct, correction_named
 # The metrics of a verdict, in this order, unless some are chosen; other cutoffs and near duplicates are in the table only.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 ALPHA = 0.05
+UNTESTED = {"p": None, "reason": NOT_TESTED, "t_test": None}
 EXAMPLES = 3
 MAX_COMPARED = 1000  # queries of a report whose systems its verdict compares by all metrics
 POWER = 0.8
@@ -290,8 +291,7 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
     alpha, spec = every[0].alpha, every[0].a.report.provenance.configuration
     tested = [[two.difference(name) for name in two.metrics] for two in every]
     if not spec.statistics.tests:
-        untested = {"p": None, "reason": NOT_TESTED, "t_test": None}
-        tested = [[one.model_copy(update=untested) for one in of_pair] for of_pair in tested]
+        tested = [[one.model_copy(update=UNTESTED) for one in of_pair] for of_pair in tested]
     ps = [one.p for one in chain.from_iterable(tested) if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
@@ -424,6 +424,7 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
 
     Above 1,000 queries: on accurate answers alone. If the systems can't be compared, the reason.
     """
+    spec = report.provenance.configuration
     if len(report.systems) < 2:
         return ()
     if report.provenance.dataset.rows > MAX_COMPARED:
@@ -433,9 +434,9 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
         rows = {name: SystemRows(of_system, ("accurate",)) for name, of_system in results.items()}
         questions = next(iter(rows.values())).questions(np.arange(len(next(iter(rows.values())))))
         scores = {name: of_system.values("accurate") for name, of_system in rows.items()}
-        return tuple(by_accuracy(scores, questions, report.provenance.configuration.seed))
+        return tuple(by_accuracy(scores, questions, spec))
     try:
-        comparison = compare([(report, None)])
+        comparison = compare([(report, None)], alpha=spec.statistics.alpha, correction=spec.statistics.correction)
     except AssayError as error:
         return (error.message,)
     lines: list[str] = []
@@ -447,20 +448,22 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
     return (*lines, f"{more} more systems are in the comparison.") if more > 0 else tuple(lines)
 
 
-def by_accuracy(scores: Mapping[str, Any], questions: Questions, seed: int) -> Iterator[str]:
+def by_accuracy(scores: Mapping[str, Any], questions: Questions, spec: EvalConfig) -> Iterator[str]:
     """How often each system is accurate against the first one. ``scores``: (queries,) by system, NaN if unknown."""
     baseline, *others = scores
     for name in others:
         known = np.isfinite(scores[name]) & np.isfinite(scores[baseline])
         if not known.any():
             continue
-        contrast = Contrast(baseline, name, "", ALPHA, seed)
+        contrast = Contrast(baseline, name, "", spec.statistics.alpha, spec.seed)
         groups = None if questions is None else questions[known]
         difference = contrast.paired(
             "accurate", scores[baseline][known], scores[name][known], questions=groups, better="higher"
         )
+        if not spec.statistics.tests:
+            difference = difference.model_copy(update=UNTESTED)
         difference = contrast.decided(difference, difference.p, 1)
-        yield _with_interval(accuracy_sentence(difference), difference)
+        yield _with_interval(accuracy_sentence(difference), difference if spec.statistics.intervals else None)
 
 
 def _with_interval(sentence: str, difference: Difference | None) -> str:

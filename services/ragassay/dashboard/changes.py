@@ -35,7 +35,7 @@ def verdict_of(library: Library, run: str) -> tuple[str, ...]:
     rows = library.rows(run)
     scores = dict(zip(rows.systems, rows.column("accurate").reshape(len(rows.systems), -1), strict=True))
     questions = numbered(rows.of_system(rows.systems[0]).column(QUESTION))
-    return tuple(by_accuracy(scores, questions, rows.record.spec.seed))
+    return tuple(by_accuracy(scores, questions, rows.record.spec))
 
 
 def since_last_week(library: Library, trend: Trend) -> dict[str, Difference]:
