@@ -42,6 +42,16 @@ def test_check_names_a_part_that_does_not_run(cli, store):
         assert (code, f"no {part} on this host has sent a heartbeat for {seconds} s" in err) == (3, True)
 
 
+def test_check_finds_the_redis_of_serve_in_this_folder(cli, store, server, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAGASSAY_STATE_URL")
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path))
+    address = tmp_path / "service" / "redis" / "address"
+    address.parent.mkdir(parents=True)
+    address.write_text(server.url)
+    put_process(store)
+    assert check(cli)[0] == 0
+
+
 def test_check_names_work_that_waits_and_nobody_takes(cli, store):
     put_process(store)
     put_process(store, "beat")

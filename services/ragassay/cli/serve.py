@@ -125,13 +125,14 @@ def _check(part: str) -> None:
     from ragassay.core.settings import Settings
     from ragassay.service.connection import outages
     from ragassay.service.health import OVERDUE_S, STALLED_AFTER_S, health
+    from ragassay.service.local_up import state_url
     from ragassay.service.redis import RedisStore
 
     kind = {"worker": "worker", "scheduler": "beat"}.get(part)
     if kind is None:
         hint = "ragassay serve worker --check, or: serve scheduler --check"
         raise BadSettings("--check is about one part", hint=hint)
-    store = RedisStore(Settings().state, patient=False)
+    store = RedisStore(state_url(Settings()), patient=False)
     with outages():
         running, known = store.alive(kind, socket.gethostname()), health(store)
     problem = None
