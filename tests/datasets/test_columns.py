@@ -103,6 +103,37 @@ def test_load_output_in_a_dataset_without_a_run_is_the_reference(row, mapping, m
     assert any("--map answer=output" in text for text in dataset.warnings) == guessed
 
 
+ASKED = {"inputs": {"question": "q"}}
+RUN = {"outputs": {"answer": "O", "contexts": ["C"]}}
+
+
+@pytest.mark.parametrize(
+    ("row", "mapping", "meaning"),
+    [
+        ({**ASKED, "outputs": {"answer": "O"}}, {}, "truth"),  # a dataset, as LangSmith exports it
+        ({**ASKED, "outputs": {"answer": "O"}}, {"answer": "outputs.answer"}, "answer"),
+        ({**ASKED, **RUN}, {}, "answer"),  # a run
+        ({**ASKED, **RUN, "reference_outputs": {"answer": "T"}}, {}, "answer"),
+        ({**ASKED, "outputs": {"response": "O"}, "expectations": {"expected_facts": ["T"]}}, {}, "answer"),  # MLflow
+        ({"inputs.question": "q", "outputs.output": "O", "reference.output": "T"}, {}, "answer"),  # to_pandas()
+    ],
+)
+def test_load_outputs_of_langsmith_are_the_reference_without_a_run(row, mapping, meaning, write):
+    dataset = load(write("a.json", [row]), mapping=mapping)
+    (sample,) = dataset.samples
+    assert (sample.query, sample.metadata) == ("q", {})
+    found = {"truth": sample.ground_truth_answer == ("O",), "answer": sample.answer == "O"}
+    assert [name for name, is_it in found.items() if is_it] == [meaning]
+    options = [text for text in dataset.warnings if "--map" in text]
+    expected = "outputs.answer is read as ground_truth_answer; if that is wrong: --map answer=outputs.answer"
+    assert options == ([expected] if meaning == "truth" else [])
+
+
+def test_load_outputs_with_other_keys_name_the_mapping(only):
+    with pytest.raises(BadData, match=r"should be text, is an object .*; --map answer=outputs\.reply"):
+        only({**ASKED, "outputs": {"reply": "At two."}})
+
+
 def test_map_decides_between_two_names(write, only):
     row = {"query": "q", "question": "Q", "response": "r", "outputs": "s"}
     dataset = load(write("a.json", [row]))

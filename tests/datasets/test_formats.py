@@ -117,6 +117,16 @@ def test_load_a_cell_may_be_long(write):
     assert load(write("a.csv", f"query,answer\nq,{long}\n")).samples[0].answer == long
 
 
+def test_load_csv_that_deepeval_saved_has_its_contexts_joined_by_bars(write):
+    header = "input,actual_output,expected_output,retrieval_context,context,source_file"
+    bars = load(write("a.csv", f"{header}\nq,r,t,a b|c,g|h,x.md\n")).samples[0]
+    assert (bars.contexts, bars.reference_contexts) == (("a b", "c"), ("g", "h"))
+    listed = load(write("a.csv", f"{header}\nq,r,t,\"['a|b', 'c']\",g,x.md\n")).samples[0]
+    assert listed.contexts == ("a|b", "c")
+    table = load(write("a.csv", "question,response,retrieved_contexts\nq,r,| a | b |\n")).samples[0]
+    assert table.contexts == ("| a | b |",)
+
+
 def test_load_typed_values_of_parquet_become_what_json_has(tmp_path):
     moment = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
     table = pa.table(

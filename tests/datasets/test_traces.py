@@ -1,5 +1,6 @@
 """Rows of traces, in each form in which programs and tools export their spans."""
 
+import csv
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -225,7 +226,18 @@ def test_load_observations_of_langfuse_are_rows(write):
         {"id": "c", "type": "GENERATION", "parentObservationId": "a", "model": "m-3", "totalCost": 0.01, **times,
          "usageDetails": {"input": 12, "output": 3}, "output": {"role": "assistant", "content": "At 02:00."}},
     ]  # fmt: skip
+    columns = list(dict.fromkeys(name for one in seen for name in one))  # of the export as CSV: objects are JSON
+    cells = [
+        [one.get(name, "") if isinstance(one.get(name, ""), str) else json.dumps(one[name]) for name in columns]
+        for one in seen
+    ]
+    path = write("t.csv", "")
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *cells])
     (sample,) = load(write("t.json", {"data": seen, "meta": {"page": 1}})).samples
+    (from_csv,) = load(path).samples
+    counts = {"contexts", "retrieved_doc_ids", "input_tokens", "output_tokens", "cost_usd"}
+    assert from_csv.response.model_dump(include=counts) == sample.response.model_dump(include=counts)
     assert (sample.query, sample.answer) == (ASKED, "At 02:00.")
     assert (sample.contexts, sample.retrieved_doc_ids) == ((D1["content"],), ("d1",))
     spent = sample.response.model_dump(include={"model", "input_tokens", "output_tokens", "cost_usd"})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragassay.core.errors import NothingToEvaluate
+from ragassay.core.errors import BadInput, NothingToEvaluate
 from ragassay.core.package_data import folder
 from ragassay.core.text import content
 from ragassay.datasets.corpus import Corpus, Passage
@@ -88,6 +88,12 @@ def test_markdown_is_cut_at_headings_and_between_paragraphs(tmp_path):
     assert (passages["guide-2"].title, passages["guide-2"].text) == ("Guide: Keys", "- one - two")
     assert (passages["guide-5"].title, passages["guide-5"].text) == ("Guide: Code", "```sh # make ```")
     assert passages["sub-plain-1"].text == "# no heading here"
+
+
+def test_passages_of_a_file_without_text_are_an_error_with_its_name(tmp_path):
+    (tmp_path / "empty.md").write_text("\n")
+    with pytest.raises(BadInput, match=r"empty\.md: has no text"):
+        read_passages(tmp_path / "empty.md")
 
 
 def test_the_command_keeps_questions_as_a_dataset_that_can_be_retrieved_for(cli, tmp_path):

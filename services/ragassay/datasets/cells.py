@@ -1,7 +1,8 @@
 """Turns what a file holds into what a field takes: by the field's kind, never by what a value happens to look like.
 
 In CSV every value is text: a list comes as JSON or as Python prints it; ids and numbers also joined with commas or ``|``.
-A text is never cut: it may hold either. An answer ``12`` stays text and the id ``007`` stays ``007``.
+A text is never cut: it may hold either; but contexts in files that DeepEval saved are joined with ``|``. An answer ``12``
+stays text and the id ``007`` stays ``007``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Literal
@@ -40,6 +41,7 @@ KINDS = {name: kind for kind, names in _FIELDS_BY_KIND.items() for name in names
 _IS_LIST = re.compile(r"\[\s*(?:[\"'{]|\]$)")
 _IS_OBJECTS = re.compile(r"\s*\[\s*\{\s*[\"']")
 _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
+_DEEPEVAL = frozenset(("input", "actual_output", "expected_output", "context", "source_file"))
 _DEEPEST = 64
 
 
@@ -68,8 +70,19 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
     return value
 
 
-def open_cells(values: dict[str, Any]) -> dict[str, Any]:
-    """The row, with objects in place of the cells that print them, in columns that hold objects elsewhere."""
+def joined_columns(header: Collection[str]) -> tuple[str, ...]:
+    """The columns of a CSV whose texts are joined with ``|``: those with contexts in a file that DeepEval saved."""
+    return ("context", "retrieval_context") if _DEEPEVAL.issubset(header) else ()
+
+
+def open_cells(values: dict[str, Any], joined: Collection[str] = ()) -> dict[str, Any]:
+    """The row, with objects in place of the cells that print them, in columns that hold objects elsewhere.
+
+    Cells of ``joined`` columns become lists of texts.
+    """
+    for column in joined:
+        if column in values and not _IS_LIST.match(values[column]):
+            values[column] = values[column].split("|")
     for column in _CONTAINERS:
         if values.get(column, "").lstrip().startswith("{"):
             with suppress(ValueProblem):  # text that begins with a brace

@@ -43,11 +43,14 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "answer": ("response", "actual_output", "actualOutput", "outputs"),
     "ground_truth_answer": (
-        "reference", "ground_truth", "expected_output", "expectedOutput", "expected_response",
-        "expectations.expected_response", "reference_answer", "ground_truths",
+        "reference.answer", "reference.output", "reference_outputs.answer", "reference_outputs.output", "reference",
+        "ground_truth", "expected_output", "expectedOutput", "expected_response", "expectations.expected_response",
+        "reference_answer", "ground_truths",
     ),
     "key_facts": ("expectations.expected_facts", "expected_facts"),
-    "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext", "source_documents"),
+    "contexts": (
+        "retrieved_contexts", "retrieval_context", "retrievalContext", "source_documents", "outputs.contexts",
+    ),
     "retrieved_doc_ids": ("retrieved_context_ids", "doc_uri", "document.id"),
     "reference_contexts": (
         "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
@@ -63,7 +66,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "cost_usd": ("token_cost", "llm.cost.total"),
     "latency_ms": ("completion_time",),
 }  # fmt: skip
-"""Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
+"""Accepted as they are. ``context``, ``output`` and ``OUTPUTS`` are missing: they mean one thing here, another there."""
+OUTPUTS = ("outputs.answer", "outputs.output", "outputs.response")  # in LangSmith's datasets they are the reference
 FIELDS_BY_ALIAS = {alias: ours for ours, names in reversed(ALIASES.items()) for alias in names}  # the first field wins
 
 SECONDS = "completion_time"
@@ -185,7 +189,8 @@ class _ColumnMapper:
     def map(self) -> ColumnMapping:
         columns = {ours: self._given.get(ours) or self._column_of(ours) for ours in FIELDS}
         self._sources = {ours: column for ours, column in columns.items() if column}
-        self._map_ambiguous("output", self._meaning_of_output)
+        for name in ("output", *OUTPUTS):
+            self._map_ambiguous(name, self._meaning_of_output)
         self._map_ambiguous("context", self._meaning_of_context)
         self._require_input()
         seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
@@ -227,14 +232,16 @@ class _ColumnMapper:
     def _guesses(self) -> dict[str, list[str]]:
         """Columns that may hold a usual field that is not read, or texts read from objects, by their names and values."""
         usual, lists = _USUAL[self._wanted], _numbered(self._columns)
-        objects = {o: c for o, c in self._sources.items() if o in usual and o != "answer" and self._holds(c, Mapping)}
-        known = {*self._sources.values(), *FIELDS} - set(objects.values())
+        objects = {o: c for o, c in self._sources.items() if o in usual and self._is_object(c)}
+        taken = set(self._sources.values())
+        known = {*taken, *FIELDS} - set(objects.values())
         rows = [
             {name: value for name, value in with_lists(values, lists).items() if name not in known}
             for values in self._rows[:MAX_ROWS]
         ]
         guessed = guesses(rows, [ours for ours in usual if ours in objects or not self._has(ours)])
-        return {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
+        places = {ours: [path.replace("[]", "") for path in paths] for ours, paths in guessed.items()}
+        return {ours: free for ours, paths in places.items() if (free := [path for path in paths if path not in taken])}
 
     def _listed(self) -> str:
         return listed(map(shown, self._columns), most=12) or "none"
@@ -263,6 +270,8 @@ class _ColumnMapper:
             return self._wanted == "dataset"  # in a file of responses, metadata is about the response
         if ours == "query" and self._holds(name, Mapping):
             return False
+        if name == "outputs":
+            return not any(map(self._fills, (*OUTPUTS, "outputs.contexts")))
         if name in ALIASES["history"]:
             return self._holds(name, list, "[")
         if name in ALIASES["relevance_scores"]:
@@ -274,12 +283,16 @@ class _ColumnMapper:
         value = self._first(path)
         return isinstance(value, kind) or (isinstance(value, str) and value.lstrip().startswith(begins))
 
+    def _is_object(self, path: str) -> bool:
+        """Is the first value there an object, and no message?"""
+        return isinstance(answer_text(self._first(path)), Mapping)
+
     def _first(self, path: str) -> Any:
         return next((value for values in self._rows if (value := value_at(values, path)) is not None), None)
 
     def _map_ambiguous(self, name: str, meaning: Callable[[], tuple[str, str]]) -> None:
         """Decide a column that means one thing here and another there, unless ``--map`` says or better ones are there."""
-        if name in self._given.values() or isinstance(answer_text(self._first(name)), Mapping | None):
+        if name in self._given.values() or self._first(name) is None or self._is_object(name):
             return
         ours, other = meaning()
         if ours in self._given or self._has(ours):

@@ -16,7 +16,7 @@ from ragassay.core.files import LONGEST_LINE
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
-from ragassay.datasets.cells import open_cells
+from ragassay.datasets.cells import joined_columns, open_cells
 from ragassay.datasets.frames import rows_in, to_json
 from ragassay.datasets.ir import PREFIX, read_ir
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
@@ -128,9 +128,11 @@ def read_csv(path: Path, delimiter: str = ",") -> Source:
 
 def _csv_rows(source: Source, records: Iterator[tuple[int, list[str]]]) -> Iterator[NumberedRow]:
     """The rows with as many cells as the header; an empty cell is an absent value."""
+    joined = joined_columns(source.columns)
     for number, record in records:
         if len(record) == len(source.columns):
-            yield number, open_cells({name: cell for name, cell in zip(source.columns, record, strict=True) if cell})
+            values = {name: cell for name, cell in zip(source.columns, record, strict=True) if cell}
+            yield number, open_cells(values, joined)
         elif len(source.columns) == 1 and (hint := separator_hint(source.columns[0])):
             raise BadData([f"{source.path}:1: the header has 1 cell, line {number} has {len(record)}"], hint=hint)
         else:

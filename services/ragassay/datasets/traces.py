@@ -165,11 +165,11 @@ def _from_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
 def _from_langfuse(observation: Mapping[str, Any]) -> TraceSpan | None:
     """An observation of Langfuse, as its API and its export write it."""
     kind = _LANGFUSE_KINDS.get(str(observation["type"]), str(observation["type"]))
-    usage = _object(observation.get("usageDetails") or observation.get("usage"))
+    usage = _object(decoded(observation.get("usageDetails") or observation.get("usage")))
     cost = (
         observation.get("totalCost")
         or observation.get("calculatedTotalCost")
-        or _object(observation.get("costDetails")).get("total")
+        or _object(decoded(observation.get("costDetails"))).get("total")
     )
     attributes = {
         "openinference.span.kind": kind,
@@ -460,9 +460,10 @@ def _first(span: TraceSpan, names: Iterable[str]) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    with suppress(OverflowError):
-        usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        return float(value) if usable else None
+    """A finite number, which is text in a CSV cell."""
+    with suppress(OverflowError, ValueError):
+        usable = isinstance(value, int | float | str) and not isinstance(value, bool)
+        return float(value) if usable and math.isfinite(float(value)) else None
     return None
 
 

@@ -36,7 +36,7 @@ async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> 
     sources = {name: system.source for name, system in inputs.systems.items()}
     for name, system in runtime.systems(sources, runtime.scoring(spec), answers).items():
         joined[name] = await _answered(inputs.samples, system)
-    config = runtime.scoring(spec, choose_metrics(spec, joined))
+    config = runtime.scoring(spec, choose_metrics(spec, joined, inputs.dataset.name))
     judged = [list(to_judge(rows, config).values()) for rows in joined.values()]
     by_judge: dict[str, list[Usage]] = {}
     for rater in config.panel.raters:

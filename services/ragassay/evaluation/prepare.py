@@ -64,7 +64,7 @@ def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
         id=run_id,
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         spec=spec,
-        metrics=tuple(metric.name for metric in choose_metrics(spec, joined)),
+        metrics=tuple(metric.name for metric in choose_metrics(spec, joined, inputs.dataset.name)),
         dataset=inputs.dataset,
         systems={name: system.source for name, system in inputs.systems.items()},
         chunk_size=rows_at_once(spec),
@@ -80,7 +80,7 @@ def rows_at_once(spec: EvalConfig) -> int:
     return -(-spec.performance.batch // spec.performance.concurrency) * spec.performance.concurrency
 
 
-def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
+def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]], dataset: str) -> tuple[Metric, ...]:
     """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and the run's own.
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
@@ -100,7 +100,9 @@ def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]]) ->
         usable = {name: metric for name, metric in usable.items() if metric.family != "accurate"}
     if not usable and any(lacking.values()):
         why = next(iter(lacking.values()))
-        raise NothingToEvaluate(f"no row has the input of a metric: {why}", hint="see: ragassay data show FILE")
+        raise NothingToEvaluate(
+            f"no row has the input of a metric: {why}", where=dataset, hint="see: ragassay data show FILE"
+        )
     return tuple((usable if spec.metrics is None else wanted).values())
 
 

@@ -91,7 +91,9 @@ def check(
     else:
         check_outputs(configuration.output, several=False)
         read = read_inputs(configuration, reporter, in_memory)
-        computed = [metric.name for metric in choose_metrics(configuration.evaluation, read.joined())]
+        computed = [
+            metric.name for metric in choose_metrics(configuration.evaluation, read.joined(), read.dataset.name)
+        ]
         gating.check_names(configuration.gates, own, computed, read.systems, read.samples)
         checked, earlier, system = _baseline(store, configuration, reporter, read.dataset)
         _, new = finished(partial(evaluated, runtime_for(read), configuration.evaluation, read, reporter))

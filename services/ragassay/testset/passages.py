@@ -30,7 +30,10 @@ def read_passages(path: Path) -> Corpus:
         hint = f"documents are {', '.join(_TEXTS)}, or a corpus.jsonl"
         raise BadInput("holds no document", where=str(path), hint=hint)
     root = path if path.is_dir() else path.parent
-    return Corpus.of(passage for file in files for passage in _passages(file, root))
+    passages = [passage for file in files for passage in _passages(file, root)]
+    if not passages:
+        raise BadInput("has no text", where=str(path), hint="write paragraphs, under headings or without")
+    return Corpus.of(passages)
 
 
 def _passages(file: Path, root: Path) -> Iterator[Passage]:
