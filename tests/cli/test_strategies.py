@@ -50,6 +50,17 @@ def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
     assert (source["built"]["passages"], source["built"]["models"]) == (66, ["extractive"])
 
 
+def test_of_several_datasets_the_one_without_input_for_any_metric_is_named(cli, quickstart):
+    write_jsonl(quickstart / "bare.jsonl", [{"query": "?"}])
+    (quickstart / "ragassay.yaml").write_text(
+        SYSTEMS.replace("data: queries.jsonl", "datasets: {judged: queries.jsonl, bare: bare.jsonl}")
+        .replace("  recorded: responses/baseline.jsonl\n", "")
+        .replace("[mrr, recall@10, token_f1, retrieval_latency_ms]", "[mrr]")
+    )
+    code, _, err = cli("evaluate", "--config", "ragassay.yaml")
+    assert (code, "error: bare: no row has the input of a metric" in err) == (5, True), err
+
+
 ANSWERED = """
 data: many.jsonl
 corpus: corpus.jsonl
