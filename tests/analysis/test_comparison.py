@@ -73,6 +73,13 @@ def test_the_correction_counts_all_metrics_and_all_systems():
     assert compared(given, correction="none").pairs[0].metrics["mrr"].p_adjusted == deltas[0].p
 
 
+def test_verdict_on_many_systems_speaks_first_of_the_one_that_is_better():
+    same = {name: rows(name, A) for name in "bcd"}
+    made = compared(report(a=rows("a", A), **same, e=rows("e", [min(1.0, one + 0.5) for one in A])))
+    assert made.verdict[0].startswith("e is better than a on mrr")
+    assert [pair.b for pair in made.pairs] == ["b", "c", "d", "e"]
+
+
 def test_rows_without_a_score_are_counted_with_their_reasons():
     given = report(a=rows("a", [None, *A[1:]]), b=rows("b", [None, None, *B[2:]]))
     delta = compared(given).pairs[0].metrics["mrr"]

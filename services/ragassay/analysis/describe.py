@@ -79,11 +79,23 @@ def accuracy_sentence(accurate: Difference) -> str:
     return f"{claim}: {percent(now)}{against} ({accurate.losses:,} got worse, {accurate.wins:,} better)."
 
 
+def most_telling(pairs: Sequence[Pair]) -> list[int]:
+    """The places of the ``MAX_PAIRS`` pairs that a verdict over many systems speaks of: better ones, worse ones, the surest."""
+
+    def order(n: int) -> tuple[bool, bool, float]:
+        primary = [one for one in pairs[n].metrics.values() if not one.exploratory]
+        outcomes = {one.outcome for one in primary}
+        p = min((one.p for one in primary if one.p is not None), default=1.0)
+        return "better" not in outcomes, "worse" not in outcomes, p
+
+    return sorted(range(len(pairs)), key=order)[:MAX_PAIRS] if len(pairs) > MAX_PAIRS else list(range(len(pairs)))
+
+
 def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: Pareto) -> tuple[str, ...]:
     """The verdict of the only pair, or who is accurate and what is shown of each; and which systems are Pareto-optimal."""
     if len(pairs) == 1:
         return tuple(filter(None, of_pairs[0]))
-    shown = of_pairs[:MAX_PAIRS] if len({pair.a for pair in pairs}) == 1 else of_pairs
+    shown = [of_pairs[n] for n in most_telling(pairs)] if len({pair.a for pair in pairs}) == 1 else of_pairs
     lines = [" ".join(filter(None, (one.in_short, one.finding))) for one in shown]
     if len(pairs) > len(shown):
         lines[-1] += f" {len(pairs) - len(shown)} more systems have a verdict of their own."
