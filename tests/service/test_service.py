@@ -186,7 +186,7 @@ def test_serve_answers_within_three_seconds_of_the_command_and_a_second_one_in_i
 
 
 def test_serve_restarts_what_is_killed(service):
-    parts = {"cli serve api": "api", "workers.beat": "beat", "celery": "worker", "redis-server": "redis"}
+    parts = {"cli serve api": "api", "workers.beat": "scheduler", "celery": "worker", "redis-server": "redis"}
     for word, name in parts.items():
         old = service.part(word)
         os.kill(old.pid, signal.SIGKILL)

@@ -136,7 +136,7 @@ class Up:
             self.info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self.data}; stop it with Ctrl-C)")
             self.info(f"try it: ragassay evaluate FILE --server {url}")
             start("worker", (*ragassay, "serve", "worker", "--workers", str(self.workers)))
-            start("beat", (*ragassay, "serve", "scheduler"))
+            start("scheduler", (*ragassay, "serve", "scheduler"))
             announced = False
             while not self._signals:
                 self._check()
