@@ -228,7 +228,7 @@ def test_retrieval_means_are_over_judged_queries_and_everything_left_out_is_coun
         (QRELS, RUN, ["faithfulness"], BadSettings, "'faithfulness' needs more than ids and grades"),
         (QRELS, RUN, ["ngcd@3"], UnknownName, "unknown metric 'ngcd@3'; did you mean ndcg"),
         ({}, RUN, None, NothingToEvaluate, "no query is judged"),
-        (QRELS, None, None, BadInput, "run: should be a dict by query, is NoneType"),
+        (QRELS, None, None, BadInput, "run: should be a dict by query, is NoneType; ragassay trec reads TREC files"),
         (
             {"q": {"a": 4}},
             {"q": ["a"]},

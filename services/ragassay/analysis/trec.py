@@ -64,7 +64,8 @@ def retrieval(
             raise BadSettings(f"{name} is {grade!r}", hint=f"it must be above 0, and at most {LARGEST_GRADE:,}")
     for name, argument in (("qrels", qrels), ("run", run)):
         if not isinstance(argument, Mapping):
-            raise BadInput(f"should be a dict by query, is {type(argument).__name__}", where=name)
+            hint = "ragassay trec reads TREC files; ragassay.evaluate takes data frames and rows with retrieved_doc_ids"
+            raise BadInput(f"should be a dict by query, is {type(argument).__name__}", where=name, hint=hint)
     graded = {query: _grades(query, judged) for query, judged in qrels.items()}
     by_name = {metric.name: metric for metric in map(retrieval_metric, names)}
     if not graded:
