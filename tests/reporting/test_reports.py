@@ -1,15 +1,18 @@
 """From results to a report, with the arithmetic beside it; what limits it, and which rows failed, in terminal and Markdown."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handmade_reports import make_report, row
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.cli.terminal import show_report
 from ragassay.core.eval_config import EvalConfig
+from ragassay.core.files import MappedRows
 from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceVerdict, Verdict
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
@@ -50,6 +53,20 @@ def shown(tmp_path, capsys):
         return [" ".join(text.split()) for text in (capsys.readouterr().out, (tmp_path / "r.md").read_text())]
 
     return texts
+
+
+def test_aggregate_keeps_a_few_numbers_of_each_row():
+    """What no row reports takes no memory: 40 columns of it would be 320 bytes a row."""
+    make_report([row(n, mrr=0.5, accurate=n % 2) for n in range(9)])  # what is imported is not counted
+    tracemalloc.start()
+    try:
+        report = make_report({"default": MappedRows(range(5_000), lambda n: row(n, mrr=0.5, accurate=n % 2))})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert report.systems["default"].metrics["mrr"].n == 5_000
+    assert report.systems["default"].latency_ms.missing == 5_000
+    assert peak < 200 * 5_000
 
 
 def test_headline_comes_first_and_the_places_last(report, shown):

@@ -113,18 +113,31 @@ def aggregate(
 
 
 class Columns:
-    """Columns of numbers by name, shape (rows,), NaN where a row has none. All rows have the same names."""
+    """Columns of numbers by name, shape (rows,), NaN where a row has none. All rows have the same names.
 
-    def __init__(self) -> None:
+    A column takes no memory until a row has another number than ``usual``: most runs leave most columns like that.
+    """
+
+    def __init__(self, usual: float | None) -> None:
         self._columns: dict[str, array[float]] = {}
+        self._usual, self._rows = usual, 0
 
     def add(self, numbers: Mapping[str, float | None]) -> None:
         """The next row."""
         for name, value in numbers.items():
-            self._columns.setdefault(name, array("d")).append(nan if value is None else value)
+            column = self._columns.get(name)
+            if column is None:
+                if value == self._usual:
+                    continue
+                column = self._columns[name] = array("d", [_number(self._usual)]) * self._rows
+            column.append(_number(value))
+        self._rows += 1
 
     def __getitem__(self, name: str) -> Floats:
-        return np.asarray(self._columns.get(name, ()), np.float64)  # a view, valid until the next row is added
+        column = self._columns.get(name)
+        if column is None:
+            return np.full(self._rows, _number(self._usual))
+        return np.asarray(column)  # a view, valid until the next row is added
 
     def count(self, name: str) -> int:
         """The sum of a column of counts, or of 1 and 0; a row without a number counts nothing."""
@@ -154,17 +167,29 @@ class Columns:
         )
 
 
-def _numbers(row: Result) -> dict[str, float | None]:
+def _number(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _measured(row: Result) -> dict[str, float | None]:
+    """What is measured of a row, by the names of ``Columns``."""
+    ranks = row.relevant_ranks
+    return {
+        **{name: getattr(row, name) for name in MEASURED},
+        # For the line that the log ends with, which has these whatever metrics are asked for.
+        **{f"P@{k}": None if ranks is None else sum(rank <= k for rank in ranks) / k for k in (5, 10)},
+        "MRR": None if ranks is None else 1 / ranks[0] if ranks else 0.0,
+    }
+
+
+def _counted(row: Result) -> dict[str, float | None]:
     """All that is summed up of a row, by the names of ``Columns``; what judging and waste took behind a prefix."""
     ranks, verdict = row.relevant_ranks, row.verdict
     refused = verdict.refusal if verdict and row.answer is not None else None
     return {
-        **{name: getattr(row, name) for name in (*MEASURED, "priced_by_us")},
         **{_JUDGING + name: value for name, value in row.evaluation},
         **{_WASTE + name: value for name, value in row.waste},
-        # For the line that the log ends with, which has these whatever metrics are asked for.
-        **{f"P@{k}": None if ranks is None else sum(rank <= k for rank in ranks) / k for k in (5, 10)},
-        "MRR": None if ranks is None else 1 / ranks[0] if ranks else 0.0,
+        "priced_by_us": row.priced_by_us,
         "missing_from_run": not row.responded,
         "failed_responses": row.error is not None,
         "queries_without_relevant": row.relevant == 0,
@@ -172,10 +197,10 @@ def _numbers(row: Result) -> dict[str, float | None]:
         "unanswerable": row.answerable is False,
         "by_reference": bool(row.by_reference_judges),
         "verdicts": verdict is not None,
-        "suspicious": verdict and bool(verdict.suspicious),
+        "suspicious": verdict is not None and bool(verdict.suspicious),
         "judged": refused is not None,
-        "refused": refused,
-        "on_unanswerable": refused and row.answerable is False,
+        "refused": refused is True,
+        "on_unanswerable": refused is True and row.answerable is False,
         "unanswerable_judged": refused is not None and row.answerable is False,
     }
 
@@ -184,7 +209,7 @@ class ScoreColumn:
     """The scores of one metric: each row's value, or why it has none."""
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
-        self._values, self._ndcg_before, self._reason_codes = array("d"), array("d"), array("i")
+        self._values, self._ndcg_before, self._reason_codes = array("d"), Columns(None), array("i")
         self._draws: list[Sequence[float]] = []
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
         for score in scores:
@@ -193,7 +218,7 @@ class ScoreColumn:
     def add(self, score: Score, draws: Iterable[Sequence[float]] = ()) -> None:
         """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
         self._values.append(nan if score.value is None else score.value)
-        self._ndcg_before.append((score.details or {}).get("ndcg_before", nan))
+        self._ndcg_before.add({"ndcg_before": (score.details or {}).get("ndcg_before")})
         self._draws += draws
         missing = (score.missing, score.reason or "")
         code = -1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons))
@@ -227,7 +252,7 @@ class ScoreColumn:
             filled = (averaged(np.where(scored, every, end), of_row) for end in metric.bounds)
             low, high = (fsum(one) / len(one) for one in filled)
             bounds = MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
-        ndcg_before = np.asarray(self._ndcg_before)[rows][scored]
+        ndcg_before = self._ndcg_before["ndcg_before"][rows][scored]
         if np.isfinite(ndcg_before).any():
             mean, interval = _relative_change(values, averaged(ndcg_before, of_scored), spec)
         reasons, failed = self._missing(rows)
@@ -264,10 +289,11 @@ class SystemAggregator:
     def __init__(self, metrics: Sequence[Metric], spec: EvalConfig) -> None:
         self._metrics, self._spec, self.rows = metrics, spec, 0
         self.scores = {metric.name: ScoreColumn() for metric in metrics}
-        self.numbers, self._slices, self._load, self._jury = Columns(), SliceGroups(), LoadStats(), JuryCount()
+        self.measured, self.counted = Columns(usual=None), Columns(usual=0)
+        self._slices, self._load, self._jury = SliceGroups(), LoadStats(), JuryCount()
         self._left_out, self._reference_failures = Counter[str](), Counter[str]()
         self._labels: dict[str, dict[int, float]] = {}
-        self._rows_by_cause: dict[Cause | None, list[int]] = {}
+        self._rows_by_cause: dict[Cause | None, array[int]] = {}
         self._rows_by_cell: dict[tuple[str | None, str | None], array[int]] = {}
         self._question_keys = array("q")
 
@@ -275,12 +301,13 @@ class SystemAggregator:
         """The next row."""
         for name, column in self.scores.items():
             column.add(row.scores[name], row.samples(name))
-        self.numbers.add(_numbers(row))
+        self.measured.add(_measured(row))
+        self.counted.add(_counted(row))
         for accumulator in (self._slices, self._load, self._jury):
             accumulator.add(row)
         self._left_out.update(row.left_out)
         if failure := attribute(row):
-            self._rows_by_cause.setdefault(failure.cause, []).append(self.rows)
+            self._rows_by_cause.setdefault(failure.cause, array("q")).append(self.rows)
         if row.reference_failure is not None:
             self._reference_failures[row.reference_failure] += 1
         for name, label in row.labels.items():
@@ -298,7 +325,7 @@ class SystemAggregator:
     @property
     def cost(self) -> Floats:
         """What each row cost in USD; NaN where that is unknown."""
-        return self.numbers["cost_usd"]
+        return self.measured["cost_usd"]
 
     @cached_property
     def questions(self) -> Questions:
@@ -308,7 +335,7 @@ class SystemAggregator:
     @cached_property
     def reference(self) -> ReferenceJudge:
         """How the judges did that correct the scores, once all rows are added."""
-        return ReferenceJudge.of(self.numbers.count("by_reference"), self._reference_failures)
+        return ReferenceJudge.of(self.counted.count("by_reference"), self._reference_failures)
 
     @cached_property
     def _label_columns(self) -> dict[str, Floats]:
@@ -317,7 +344,7 @@ class SystemAggregator:
 
     def report(self, called: Mapping[str, object] | None) -> SystemReport:
         """The figures; ``called``: how the system is called, None for one that is not."""
-        measured = {name: distribution(self.numbers[name]) for name in MEASURED}
+        measured = {name: distribution(self.measured[name]) for name in MEASURED}
         latency, load = measured["latency_ms"], None if called is None else self._load.load(called)
         throughput = latency.n * 1000 / latency.total if latency.total else None
         if load:
@@ -326,7 +353,7 @@ class SystemAggregator:
         of_verdicts = ("verdicts", "suspicious")
         return SystemReport(
             queries=self.rows,
-            **{name: self.numbers.count(name) for name in (*counted, "priced_by_us")},
+            **{name: self.counted.count(name) for name in (*counted, "priced_by_us")},
             metrics={one.name: self._aggregate(one, corrected=self._corrected(one.name)) for one in self._metrics},
             slices=self._by_slice(),
             throughput_qps=throughput,
@@ -336,9 +363,9 @@ class SystemAggregator:
             refusals=self._refusals(),
             fix_first=fix_first(self.accurate, self._rows_by_cause, self.questions, self._spec.statistics.confidence),
             evaluation=Evaluation(
-                usage=self.numbers.usage(_JUDGING),
-                waste=self.numbers.usage(_WASTE),
-                **{name: self.numbers.count(name) for name in of_verdicts},
+                usage=self.counted.usage(_JUDGING),
+                waste=self.counted.usage(_WASTE),
+                **{name: self.counted.count(name) for name in of_verdicts},
                 left_out=dict(sorted(self._left_out.items())),
                 reference=self.reference if self._spec.references else None,
             ),
@@ -388,8 +415,8 @@ class SystemAggregator:
         return cost_per_accurate(sums, [Stratum(sums, questions)], len(cost), level=level, reason=reason)
 
     def _refusals(self) -> Refusals:
-        judged, refused, right = map(self.numbers.count, ("judged", "refused", "on_unanswerable"))
-        unanswerable = self.numbers.count("unanswerable")
+        judged, refused, right = map(self.counted.count, ("judged", "refused", "on_unanswerable"))
+        unanswerable = self.counted.count("unanswerable")
         no_verdict = "no verdict says whether the answer refuses"
         undefined = no_verdict if unanswerable else "every query can be answered"
         share = partial(share_of, right, level=self._spec.statistics.confidence)
@@ -400,7 +427,7 @@ class SystemAggregator:
             on_unanswerable=right,
             unanswerable=unanswerable,
             precision=share(refused, undefined="no answer refuses" if judged else no_verdict),
-            recall=share(self.numbers.count("unanswerable_judged"), undefined=undefined),
+            recall=share(self.counted.count("unanswerable_judged"), undefined=undefined),
         )
 
     @property
@@ -416,9 +443,9 @@ class SystemAggregator:
                 category=category,
                 model=model,
                 rows=len(rows),
-                serving=self.numbers.money("", rows),
-                judging=self.numbers.money(_JUDGING, rows),
-                waste=self.numbers.money(_WASTE, rows),
+                serving=self.measured.money("", rows),
+                judging=self.counted.money(_JUDGING, rows),
+                waste=self.counted.money(_WASTE, rows),
                 known=ratio_sums(self.cost[rows], self.accurate[rows]),
             )
             for (category, model), rows in ((cell, np.asarray(rows)) for cell, rows in ordered)
@@ -444,7 +471,7 @@ def _stratum_of_ratio(numerator: Floats, denominator: Floats) -> Stratum:
 
 def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
     """Mean, total and percentiles of what was reported; None and NaN are missing."""
-    every = np.array(list(reported), np.float64)
+    every = np.asarray(reported if isinstance(reported, np.ndarray) else list(reported), np.float64)
     values = every[np.isfinite(every)]
     missing = len(every) - len(values)
     if not len(values):
@@ -475,7 +502,7 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
             yield f"{system}: {reason}; its means are not corrected"
     is_corrected = spec.references and not any(failed.values())
     judges = [str(one["name"]) for one in judge.get("raters", [judge])]
-    if local.NAME in judges and not is_corrected and any(one.numbers.count("verdicts") for one in aggregated.values()):
+    if local.NAME in judges and not is_corrected and any(one.counted.count("verdicts") for one in aggregated.values()):
         measured = local_weights.BALANCED_ACCURACY
         yield (
             "judge local is a triage; its balanced accuracy on labelled sets that it was not fitted on: "
@@ -487,7 +514,7 @@ def _cautions_of_judges(provenance: Provenance, aggregated: Mapping[str, SystemA
 def _log_end(run_id: str, aggregated: Mapping[str, SystemAggregator]) -> None:
     """Log P@5, P@10 and MRR of each system: by the ranks of the rows, since these metrics need not be among the run's."""
     for name, one in aggregated.items():
-        means = {figure: one.numbers.mean(figure) for figure in ("P@5", "P@10", "MRR")}
+        means = {figure: one.measured.mean(figure) for figure in ("P@5", "P@10", "MRR")}
         retrieval = {figure: round(mean, 3) for figure, mean in means.items() if mean is not None}
         listed = ", ".join(f"{figure} {value:.3f}" for figure, value in retrieval.items())
         about = {"event": "evaluation_ended", "run": run_id, "system": name, "queries": one.rows, **retrieval}
