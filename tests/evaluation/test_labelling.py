@@ -74,13 +74,13 @@ def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
     lines = [json.dumps(row) for row in exported(labelling, said, dict.fromkeys(said))]
     again = imported("\n".join(lines).encode(), labelling, "default", "somebody", "now")
     assert latest(again, "default", METRIC) == said
-    bare = imported(b'\n{"query_id": "q3", "label": 1}\n', labelling, "default", "Bo", "now")
+    bare = imported(b'\n{"query_id": "q3", "label": true}\n', labelling, "default", "Bo", "now")
     assert bare == [HumanLabel(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
     for wrong in (
         b"[]",
         b'{"query_id": "q99", "label": 1}',
         b'{"query_id": "q1", "label": 2}',
-        b'{"query_id": "q1", "label": true}',
+        b'{"query_id": "q1", "label": "yes"}',
     ):
         with pytest.raises(BadData) as raised:
             imported(b'{"query_id": "q1", "label": 1}\n' + wrong, labelling, "default", "Bo", "now")
