@@ -25,7 +25,7 @@ def test_the_outputs_of_all_pages_are_what_the_commands_print():
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{name}.md" for name in "python migrate metrics statistics judges".split())]
+    "page", ["README.md", *(f"docs/{name}.md" for name in "python metrics statistics judges".split())]
 )
 def test_python_on_pages_gives_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
