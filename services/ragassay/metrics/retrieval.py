@@ -87,7 +87,7 @@ def err(batch: Ranked, k: int) -> Array:
     """Expected reciprocal rank of a user who stops with probability (2^g - 1) / 2^max (Chapelle et al., 2009)."""
     if (highest := batch.gains.max(initial=0.0)) > batch.max_grade:
         what = f"err: a document has grade {highest:g}, above max_grade, which is {batch.max_grade:g}"
-        raise BadSettings(what, hint=f"set max_grade={highest:g}, or what the scale ends with")
+        raise BadSettings(what, hint=f"set max_grade, with files by ragassay evaluate --set max_grade={highest:g}")
     stops = (np.exp2(batch.gains[:, :k]) - 1) / np.exp2(batch.max_grade)
     goes_on = np.cumprod(1 - stops, axis=1)
     reaches = np.concatenate([np.ones((len(stops), 1)), goes_on[:, :-1]], axis=1)[:, : stops.shape[1]]

@@ -45,6 +45,7 @@ def of_report(
     source = report.provenance
     statistics = source.configuration.statistics
     level = percent(statistics.confidence) if statistics.intervals else "no"
+    queries = "query" if source.dataset.rows == 1 else "queries"
     if failed is None:
         failed = [block for block in (failures_of(report), worst_rows(report)) if block]
     metrics = metric_tables(report, rows)
@@ -53,7 +54,7 @@ def of_report(
     tables = list(_tables(report))
     return Document(
         title=source.configuration.name or f"Evaluation of {source.dataset.name}",
-        about=f"{source.dataset.name}: {source.dataset.rows:,} queries, judge {source.judge['name']}, {level} intervals, "
+        about=f"{source.dataset.name}: {source.dataset.rows:,} {queries}, judge {source.judge['name']}, {level} intervals, "
         f"{minute(report.run.created_at)} UTC",
         answer=verdict(report) if answer is None else answer,
         headlines=tuple((name, headline(one)) for name, one in report.systems.items()),
