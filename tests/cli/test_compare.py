@@ -77,6 +77,19 @@ def test_detect_takes_the_spread_of_the_systems_of_a_run(cli, evaluate, tmp_path
     assert second.split(maxsplit=1) == ["mrr", "no spread"]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--json"], "--json: --detect prints a table"),
+        (["-o", "c.json"], "--output: --detect prints a table"),
+        (["--correction", "nothing"], "--correction"),
+    ],
+)
+def test_detect_refuses_what_it_would_ignore(cli, options, said):
+    code, _, err = cli("compare", "last", "--detect", 0.1, *options)
+    assert (code, said in err) == (2, True), err
+
+
 def test_detect_evaluates_data_files_first(cli, tmp_path):
     full = [{**query, "retrieved_doc_ids": ["d1"]} for query in QUERIES]
     write_jsonl(tmp_path / "new.jsonl", full)

@@ -96,6 +96,11 @@ def compare(
         configuration = configured(config, {**options, "metrics": metrics}, data=Path(data))
         return configuration.model_copy(update={"systems": {}}), NOTHING
 
+    method = correction_named(correction, where="--correction")
+    if detect is not None and (output or as_json):
+        option = "--output" if output else "--json"
+        raise BadSettings(f"{option}: --detect prints a table and writes nothing else", hint="leave one of them out")
+
     reporter = Terminal(quiet=as_json)
     sides = sides_of(runs, configure, reporter, server)
     unused = [*used(options), *(["--config"] if config else [])]
@@ -106,8 +111,7 @@ def compare(
         rows = f"{len(side.inputs.samples)} queries, judge {side.spec.judged_by}"
         typer.echo(f"evaluating {side.name}: {rows}", err=True)
 
-    method = correction_named(correction if detect is None else "none", where="--correction")
-    terms: dict[str, Any] = {"alpha": alpha, "correction": method, "examples": examples}
+    terms: dict[str, Any] = {"alpha": alpha, "correction": method if detect is None else "none", "examples": examples}
     result, made = compared(sides, reporter, evaluating, baseline=baseline, metrics=asked, **terms)
     if detect is None:
         show(result, of_comparison, EXPORTERS, output or [], as_json=as_json)
