@@ -1,5 +1,7 @@
 """promptfoo's results.json as it is: a row for each test, a system for each provider."""
 
+import json
+
 import ragassay
 
 
@@ -23,6 +25,13 @@ def document(*results):
     return {"evalId": "eval-1", "results": {"version": 3, "results": results}, "config": {}}
 
 
+def figures(report):
+    return {
+        name: [(row.query, row.cost_usd, row.scores["faithfulness"].value) for row in rows]
+        for name, rows in report.results.items()
+    }
+
+
 def test_evaluate_promptfoo_results_has_a_system_for_each_provider(write):
     results = document(
         *(result(n, "openai:gpt-4o-mini", text) for n, text in enumerate(("At 02:00 UTC.", "Ann owns the pump."))),
@@ -30,6 +39,9 @@ def test_evaluate_promptfoo_results_has_a_system_for_each_provider(write):
         result(1, "ollama:llama3", None, error="timeout"),
     )
     report = ragassay.evaluate(write("results.json", results), metrics=["exact_match", "faithfulness"])
+    lines = "\n".join(map(json.dumps, results["results"]["results"]))
+    from_lines = ragassay.evaluate(write("results.jsonl", lines), metrics=["exact_match", "faithfulness"])
+    assert figures(from_lines) == figures(report)
     assert list(report.systems) == ["openai-gpt-4o-mini", "ollama-llama3"]
     scores = {name: [row.scores["exact_match"].value for row in rows] for name, rows in report.results.items()}
     assert scores == {"openai-gpt-4o-mini": [1.0, 1.0], "ollama-llama3": [0.0, None]}

@@ -1,4 +1,4 @@
-"""Reads the results that ``promptfoo eval --output results.json`` writes: a row for each test, a system for each provider."""
+"""Reads results that ``promptfoo eval --output results.json`` (or ``.jsonl``) writes: a row a test, a system a provider."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def results_in(document: object) -> list[Mapping[str, Any]] | None:
     return results if ours and all("provider" in one for one in results) else None
 
 
+def is_result(value: object) -> bool:
+    """Is this object, the first of JSON Lines, a result of promptfoo?"""
+    return results_in({"results": [value]}) is not None
+
+
 def rows_in(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each test: its variables and ground truth and, if there is one system alone, its response."""
     by_system = responses_in(results)
@@ -55,10 +60,16 @@ def responses_in(results: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[st
 
 def systems_of(path: Path) -> dict[str, list[dict[str, Any]]]:
     """The responses of each system in a file of promptfoo's results; empty for any other file, and for one system alone."""
-    if path.suffix.lower() != ".json" or not path.is_file():
+    if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
         return {}
     try:
-        results = results_in(orjson.loads(path.read_bytes()))
+        if path.suffix.lower() == ".json":
+            results = results_in(orjson.loads(path.read_bytes()))
+        else:
+            with path.open("rb") as lines:
+                first = orjson.loads(next(lines))
+                rest = lines if is_result(first) else ()
+                results = results_in({"results": [first, *(orjson.loads(line) for line in rest if line.strip())]})
     except orjson.JSONDecodeError:
         return {}  # the reader of JSON says what is wrong
     systems = responses_in(results or ())
