@@ -1,5 +1,6 @@
 """TREC files against trec_eval's own code (pytrec-eval), tidy or not; broken ones by file and line."""
 
+import errno
 import gzip
 import io
 import os
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragassay.analysis.trec import evaluate_run, retrieval_metric
-from ragassay.core.errors import AssayError, TooLarge
+from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.datasets import source, trec
 from ragassay.datasets.trec import read_retrieved
 
@@ -173,3 +174,14 @@ def test_read_retrieved_refuses_a_gzip_bomb(tmp_path, monkeypatch):
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 2**20))
     with pytest.raises(TooLarge, match="holds more than 3 MiB"):
         read_retrieved(str(tmp_path / "bomb.gz"), str(run))
+
+
+def test_an_error_in_the_middle_of_a_file_names_the_file(tmp_path, monkeypatch):
+    def fails(_file):
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    monkeypatch.setattr(trec, "_blocks", fails)
+    with pytest.raises(BadInput, match="the qrels file can't be read: Input/output error") as raised:
+        read_retrieved(str(tmp_path / "qrels"), str(tmp_path / "run"))
+    assert raised.value.where == str(tmp_path / "qrels")

@@ -123,16 +123,20 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
 
 def _read(path: str, columns: tuple[str, ...], read: Callable[[BinaryIO], T]) -> T:
     """What ``read`` makes of the file: as it is, else with the lines of each query together, else checked line by line."""
-    with _opened(path, "qrels" if columns is QRELS else "run") as file:
-        try:
-            return read(file)
-        except _Untidy:
-            file.seek(0)
-        try:
-            return read(_by_query(file))
-        except _Untidy:
-            file.seek(0)
-        return read(_tidied(path, file, columns))
+    what = "qrels" if columns is QRELS else "run"
+    try:
+        with _opened(path, what) as file:
+            try:
+                return read(file)
+            except _Untidy:
+                file.seek(0)
+            try:
+                return read(_by_query(file))
+            except _Untidy:
+                file.seek(0)
+            return read(_tidied(path, file, columns))
+    except OSError as error:  # in the middle of the file
+        raise _unreadable(path, what, error) from None
 
 
 class _Judged:
@@ -413,6 +417,10 @@ def _opened(path: str, what: str) -> BinaryIO:
             if len(content) > limit:
                 raise too_large_unpacked(path, limit)
     except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
+        raise _unreadable(path, what, error) from None
     return io.BytesIO(content.removeprefix(codecs.BOM_UTF8))
+
+
+def _unreadable(path: str, what: str, error: Exception) -> BadInput:
+    reason = getattr(error, "strerror", None) or str(error)
+    return BadInput(f"the {what} file can't be read: {reason}", where=path)
