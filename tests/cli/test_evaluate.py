@@ -143,6 +143,8 @@ def test_evaluate_without_the_embedding_model_warns_at_the_start(cli, tmp_path, 
     assert (code, err.splitlines()[0].startswith("warning: no semantic_similarity is computed")) == (0, True)
     assert "it needs the extra 'models'" in err
     assert "semantic_similarity" not in cli("evaluate", "rows.jsonl", "--metrics", "latency_ms")[2]
+    read_as = "warning: answer_accuracy is read as semantic_similarity; RAGAS's metric of this name asks a judge"
+    assert cli("evaluate", "rows.jsonl", "--metrics", "answer_accuracy")[2].startswith(read_as)
 
 
 PAID = [

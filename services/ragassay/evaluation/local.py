@@ -120,6 +120,8 @@ def _warnings(spec: EvalConfig, metrics: Sequence[str], settings: Settings) -> I
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:
         yield f"the judge {judges[0]} can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
+    if "answer_accuracy" in (spec.metrics or ()):
+        yield "answer_accuracy is read as semantic_similarity; RAGAS's metric of this name asks a judge, as correctness does"
     if "semantic_similarity" in metrics and (why := unavailable(spec.embeddings or settings.embeddings)):
         yield f"no semantic_similarity is computed: {why}"
     if spec.judge_prompt:
