@@ -161,6 +161,11 @@ def test_a_job_has_labels_as_long_as_its_report_and_no_more_than_fit(served, mon
     more = served.http.post(address, data={"row": "q2", "value": "1", "by": "Ada"})
     assert (more.status_code, "1 labels" in more.text) == (413, True)
     assert '"q1"' in served.http.get(f"/ui/runs/{job}/labels.jsonl").text
+    whole = served.http.get(f"/v1/jobs/{job}/report").json()
+    part = served.http.get(f"/v1/jobs/{job}/report", params={"fields": "query_id"}).json()
+    corrected = [one["systems"]["default"]["metrics"]["faithfulness"]["corrected"] for one in (whole, part)]
+    assert (corrected[0]["labels"], corrected[0]) == (1, corrected[1])
+    assert [bool(row["ratings"]) for row in whole["results"]["default"]] == [False, True, False]
     assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels.jsonl")) > 0
 
 

@@ -98,7 +98,7 @@ async def get_report(jobs: Reads, request: Request, job: JobId, query: Annotated
     """
     run = JobRun(jobs.store, job)
     if query.format == "json" and query.fields is None:
-        read = await to_thread.run_sync(run.report_with_results)
+        read = await to_thread.run_sync(report_of, run)
         return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"])
     return await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
 
