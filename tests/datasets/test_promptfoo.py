@@ -54,6 +54,15 @@ def test_evaluate_promptfoo_results_has_a_system_for_each_provider(write):
     assert list(two.systems) == ["p-prompt1", "p-prompt2"]
 
 
+def test_lines_are_results_if_all_of_them_are_and_blank_ones_do_not_count(write):
+    two = [result(0, "a", "At 02:00 UTC."), result(0, "b", "At 04:00 UTC.")]
+    lines = "\n" + "\n\n".join(map(json.dumps, two))
+    assert list(ragassay.evaluate(write("results.jsonl", lines), metrics=["exact_match"]).systems) == ["a", "b"]
+    row = {"query": "When?", "vars": {"shift": "night"}, "provider": "a"}
+    others = "\n".join(map(json.dumps, (row, {"query": "Who?", "vars": {"shift": "day"}})))
+    assert [sample.query for sample in ragassay.load(write("own.jsonl", others))] == ["When?", "Who?"]
+
+
 def test_load_promptfoo_results_without_numbers_has_a_row_for_each_test(write):
     results = [result(n, "p", "At 02:00 UTC.", testIdx=None, promptIdx=n or None) for n in range(2)]
     for n, one in enumerate(results):

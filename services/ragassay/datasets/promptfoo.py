@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,13 @@ def results_in(document: object) -> list[Mapping[str, Any]] | None:
     results = document.get("results") if isinstance(document, Mapping) else None
     if isinstance(results, Mapping):
         results = results.get("results")
-    if not isinstance(results, list) or not results:
-        return None
-    ours = all(isinstance(one, Mapping) and isinstance(one.get("vars"), Mapping) for one in results)
-    return results if ours and all("provider" in one for one in results) else None
+    return results if isinstance(results, list) and are_results(results) else None
 
 
-def is_result(value: object) -> bool:
-    """Is this object, the first of JSON Lines, a result of promptfoo?"""
-    return results_in({"results": [value]}) is not None
+def are_results(rows: Sequence[object]) -> bool:
+    """Are these, one at least, results that promptfoo wrote?"""
+    ours = (isinstance(one, Mapping) and isinstance(one.get("vars"), Mapping) and "provider" in one for one in rows)
+    return bool(rows) and all(ours)
 
 
 def rows_in(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -63,17 +62,19 @@ def systems_of(path: Path) -> dict[str, list[dict[str, Any]]]:
     if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
         return {}
     try:
-        if path.suffix.lower() == ".json":
-            results = results_in(orjson.loads(path.read_bytes()))
-        else:
-            with path.open("rb") as lines:
-                first = orjson.loads(next(lines))
-                rest = lines if is_result(first) else ()
-                results = results_in({"results": [first, *(orjson.loads(line) for line in rest if line.strip())]})
+        results = results_in(orjson.loads(path.read_bytes())) if path.suffix.lower() == ".json" else _in_lines(path)
     except orjson.JSONDecodeError:
         return {}  # the reader of JSON says what is wrong
     systems = responses_in(results or ())
     return systems if len(systems) > 1 else {}
+
+
+def _in_lines(path: Path) -> list[Mapping[str, Any]] | None:
+    """The results in JSON Lines; None for other rows, of which the first alone is read."""
+    with path.open("rb") as file:
+        rows = (orjson.loads(line) for line in file if line.strip())
+        first = list(islice(rows, 1))
+        return results_in({"results": [*first, *rows]}) if are_results(first) else None
 
 
 def _test(result: Mapping[str, Any]) -> str:

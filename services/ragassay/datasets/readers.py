@@ -70,8 +70,10 @@ def open_source(data: Any, format: str = "auto", max_problems: int | None = None
     rows = iter(source)
     first = list(islice(rows, 1))
     source.rows = chain(first, rows)
-    if first and promptfoo.is_result(first[0][1]):
-        source.rows, source.counts_lines = enumerate(promptfoo.rows_in([row for _, row in source]), 1), False
+    if promptfoo.are_results([row for _, row in first]):
+        source.rows = every = list(source)
+        if promptfoo.are_results(results := [row for _, row in every]):
+            source.rows, source.counts_lines = enumerate(promptfoo.rows_in(results), 1), False
     is_traces = format == "traces" or (first and are_spans(first[0][1]))
     return rows_of_spans(source) if is_traces else source
 
