@@ -123,9 +123,8 @@ def read_retrieved(qrels: str, run: str) -> Retrieved:
 
 def _read(path: str, columns: tuple[str, ...], read: Callable[[BinaryIO], T]) -> T:
     """What ``read`` makes of the file: as it is, else with the lines of each query together, else checked line by line."""
-    what = "qrels" if columns is QRELS else "run"
     try:
-        with _opened(path, what) as file:
+        with _opened(path) as file:
             try:
                 return read(file)
             except _Untidy:
@@ -135,8 +134,9 @@ def _read(path: str, columns: tuple[str, ...], read: Callable[[BinaryIO], T]) ->
             except _Untidy:
                 file.seek(0)
             return read(_tidied(path, file, columns))
-    except OSError as error:  # in the middle of the file
-        raise _unreadable(path, what, error) from None
+    except (OSError, EOFError, zlib.error) as error:
+        what, reason = "qrels" if columns is QRELS else "run", getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
 
 
 class _Judged:
@@ -400,27 +400,19 @@ def _tidied(path: str, file: BinaryIO, columns: tuple[str, ...]) -> BinaryIO:
     return io.BytesIO("".join(lines).encode())
 
 
-def _opened(path: str, what: str) -> BinaryIO:
-    """A file that can be read twice, unpacked, without a byte order mark. Raises BadInput, TooLarge."""
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
-        if file.seekable() and not file.peek(3).startswith((_GZIP, codecs.BOM_UTF8)):
-            return file
-        with file:
-            content = file.read()
-        if content.startswith(_GZIP):
-            from ragassay.datasets.source import max_unpacked, too_large_unpacked
+def _opened(path: str) -> BinaryIO:
+    """A file that can be read twice, unpacked, without a byte order mark. Raises TooLarge, and what reading it raises."""
+    file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+    if file.seekable() and not file.peek(3).startswith((_GZIP, codecs.BOM_UTF8)):
+        return file
+    with file:
+        content = file.read()
+    if content.startswith(_GZIP):
+        from ragassay.datasets.source import max_unpacked, too_large_unpacked
 
-            limit = max_unpacked(len(content))
-            with gzip.open(io.BytesIO(content)) as packed:
-                content = packed.read(limit + 1)
-            if len(content) > limit:
-                raise too_large_unpacked(path, limit)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, what, error) from None
+        limit = max_unpacked(len(content))
+        with gzip.open(io.BytesIO(content)) as packed:
+            content = packed.read(limit + 1)
+        if len(content) > limit:
+            raise too_large_unpacked(path, limit)
     return io.BytesIO(content.removeprefix(codecs.BOM_UTF8))
-
-
-def _unreadable(path: str, what: str, error: Exception) -> BadInput:
-    reason = getattr(error, "strerror", None) or str(error)
-    return BadInput(f"the {what} file can't be read: {reason}", where=path)
