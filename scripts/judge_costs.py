@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "judge-accuracy.md"
 TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 MODELS = ("gpt-4o-mini", "gpt-4.1", "claude-haiku-4-5")
 ROWS = 40
-# calls, prompt and completion tokens of a row, measured by `benchmarks/llm/bench.py peers`, 22 November 2026
+# calls, prompt and completion tokens of a row, measured with each tool on these samples, 22 November 2026
 PEERS = {"RAGAS 0.4.3, four metrics": (11, 9021, 2325), "DeepEval 4.3.1, four metrics": (11, 7196, 1375)}
 
 
