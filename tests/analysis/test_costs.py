@@ -95,6 +95,9 @@ def test_reports_add_up_to_total_cost_over_all_accurate_answers():
     cost = group.cost_per_accurate_answer
     assert cost.value == pytest.approx(0.022)
     assert (group.reports, group.rows, cost.n, cost.accurate, cost.questions) == (2, 16, 16, 10, 8)
+    assert (cost.interval.low, cost.interval.high) == pytest.approx(
+        (0.01385, 0.05856), abs=5e-6
+    )  # as docs/cost.md says
     assert (group.first[:10], group.last[:10]) == ("2026-11-01", "2026-11-02")
 
 
