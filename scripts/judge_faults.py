@@ -65,7 +65,7 @@ def expected() -> dict[str, Outcome]:
 def outcomes(judge: Judge) -> dict[str, Outcome]:
     """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
     spec = EvalConfig()
-    config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}), Panel.of(judge))
+    config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}, "answers"), Panel.of(judge))
     results = asyncio.run(evaluate(SAMPLES, "answers", config, MemoryJournal()))
     return {row.query_id: _outcome(row) for row in results}
 

@@ -87,7 +87,9 @@ class ScriptedJudge:
 def results_of(samples, *metrics, judge=None, **options):
     """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
     spec = EvalConfig(**options)
-    chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(spec, {"default": samples})
+    chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(
+        spec, {"default": samples}, "france"
+    )
     config = FakeRuntime(judge).scoring(spec, chosen)
     return asyncio.run(evaluate(samples, "default", config, MemoryJournal()))
 

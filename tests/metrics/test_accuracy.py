@@ -118,7 +118,7 @@ SPEC = EvalConfig(
 
 
 def evaluated(spec, rows, judge=None):
-    config = FakeRuntime(judge).scoring(spec, choose_metrics(spec, {"default": rows}))
+    config = FakeRuntime(judge).scoring(spec, choose_metrics(spec, {"default": rows}, "france"))
     return asyncio.run(evaluate(rows, "default", config, MemoryJournal()))
 
 
