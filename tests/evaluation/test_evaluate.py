@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from ragassay.core.errors import BudgetReached, MissingExtra
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Rating, Response, Score, Usage
 from ragassay.evaluation.evaluate import evaluate, respond
+from ragassay.judges.panel import Panel, Rater
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.metric import parse
 
@@ -75,6 +77,18 @@ def test_what_only_the_rule_falls_back_on_is_computed_for_the_rows_that_need_it(
     decided_by = [row.scores["accurate"].details["decided_by"] for row in results]
     assert decided_by == ["faithfulness >= 0.5", "semantic_similarity >= 0.8"]
     assert {text for text in embedded if text in ("Marseille.", "Lyon.")} == answers
+
+
+def test_each_of_several_ratings_falls_back_where_it_alone_does_not_decide():
+    spec = EvalConfig(accurate="context_precision >= 0.5 else semantic_similarity >= 0.8")
+    row, config = sample(answer="Paris."), FakeRuntime().scoring(spec, [parse("accurate")])
+    said = asyncio.run(ScriptedJudge().judge([row], None))[0].verdict
+    facts = tuple(fact.model_copy(update={"evidence": ()}) for fact in said.facts)  # then no context was needed
+    undecided = ScriptedJudge(q1=Rating(verdict=said.model_copy(update={"facts": facts})))
+    config = replace(config, panel=Panel([Rater((ScriptedJudge(), undecided))]))
+    [result] = asyncio.run(evaluate([row], "default", config, MemoryJournal()))
+    assert result.scores["accurate"].details["decided_by"] == "context_precision >= 0.5"
+    assert [rating.scores for rating in result.ratings] == [{"accurate": 1.0}, {"accurate": 1.0}]
 
 
 def test_the_error_of_a_judge_counts_more_than_that_of_an_embedder(monkeypatch):

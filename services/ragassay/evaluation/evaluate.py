@@ -202,8 +202,11 @@ def to_judge(samples: Sequence[Sample], config: ScoringConfig) -> dict[int, Samp
 
 
 async def _with_scores(ratings: Sequence[list[Rating]], chunk: Chunk, config: ScoringConfig) -> list[list[Rating]]:
-    """The ratings of rows that have several, each with what its row would score by it alone."""
-    judged = [metric for metric in config.order if metric.uses_judge]
+    """The ratings of rows that have several, each with what its row would score by it alone.
+
+    That is also by what the rule falls back on, for a rating that leaves its first alternative undecided.
+    """
+    judged = [metric for metric in config.order if metric.uses_judge or metric.name in config.fallbacks]
     shown = [metric.name for metric in judged if metric in config.metrics]
     scored = [list(of_row) if len(of_row) > 1 else [] for of_row in ratings]
     for n in range(max(map(len, scored), default=0)):
