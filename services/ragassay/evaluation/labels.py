@@ -147,11 +147,11 @@ class LabelledRows:
         columns = metric_columns(given)
         of_people = {LABEL, YES_OR_NO, "group", *columns}
         rows = [{name: value for name, value in row.items() if name not in of_people} for row in given]
-        groups = [None if (group := row.get("group")) in (None, "") else str(group) for row in given]
+        groups = [None if (group := row.get("group")) in _EMPTY else str(group) for row in given]
         if len({row.get("system") for row in rows}) > 1:  # answers of several systems to one query
             for n, row in enumerate(rows):
                 name = "query_id" if "query_id" in row else "id"
-                if row.get(name) not in (None, ""):
+                if row.get(name) not in _EMPTY:
                     groups[n] = groups[n] or str(row[name])
                     row[name] = f"{row[name]} ({row.get('system')})"
         for row in rows:
