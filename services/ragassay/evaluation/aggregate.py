@@ -217,7 +217,7 @@ class ScoreColumn:
 
     def add(self, score: Score, draws: Iterable[Sequence[float]] = ()) -> None:
         """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
-        self._values.append(nan if score.value is None else score.value)
+        self._values.append(_number(score.value))
         self._ndcg_before.add({"ndcg_before": (score.details or {}).get("ndcg_before")})
         self._draws += draws
         missing = (score.missing, score.reason or "")
