@@ -136,7 +136,7 @@ class Columns:
     def __getitem__(self, name: str) -> Floats:
         column = self._columns.get(name)
         if column is None:
-            return np.full(self._rows, _number(self._usual))
+            return np.broadcast_to(np.float64(_number(self._usual)), self._rows)
         return np.asarray(column)  # a view, valid until the next row is added
 
     def count(self, name: str) -> int:
