@@ -76,8 +76,8 @@ def reranked(before, after, name="reranking_improvement@2"):
 RESCUED, SPOILED = reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])  # NDCG 0 -> 1, and 1 -> 0.6309
 
 
-def improvement(scores):
-    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), None)
+def improvement(scores, questions=None):
+    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), questions)
 
 
 def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():
@@ -94,6 +94,8 @@ def test_reranking_improvement_of_a_report_counts_rescued_queries():
     assert (found.value, found.n) == (pytest.approx(AT_2), 2)
     never = improvement([RESCUED])
     assert (never.value, never.interval.reason) == (None, "ndcg was 0 before reranking on every query")
+    of_one_question = improvement([RESCUED, RESCUED], np.zeros(2, np.int64))
+    assert (of_one_question.value, of_one_question.reason) == (None, None)  # it is the mean of nothing
 
 
 @pytest.mark.parametrize(

@@ -256,13 +256,15 @@ class ScoreColumn:
         if np.isfinite(ndcg_before).any():
             mean, interval = _relative_change(values, averaged(ndcg_before, of_scored), spec)
         reasons, failed = self._missing(rows)
-        n, of = int(scored.sum()), len(values)
+        n, of, caveat = int(scored.sum()), len(values), None
+        if mean is not None and of < n:
+            caveat = f"the mean of {of:,} question{'s'[: of != 1]} or conversation{'s'[: of != 1]}"
         return Aggregate(
             kind=metric.kind,
             better=metric.better,
             value=mean,
             n=n,
-            reason=None if of == n else f"the mean of {of:,} question{'s'[: of != 1]} or conversation{'s'[: of != 1]}",
+            reason=caveat,
             missing=reasons,
             failed=failed,
             interval=interval,
