@@ -52,7 +52,7 @@ def corrected_mean(
     (g,) = columns(others)
     n, m = len(y), len(g)
     if n < FEWEST_LABELS:
-        of_what = "queries with labels on both sides" if differences else "questions with a label and a score"
+        of_what = "questions with labels on both sides" if differences else "questions with a label and a score"
         why = f"a correction needs {FEWEST_LABELS} {of_what}, there {'is 1' if n == 1 else f'are {n}'}"
         return CorrectedMean(labels=n, rows=n + m, interval=Interval.absent(why, level, METHOD), reason=why)
     span = span_of(bounds) if differences else bounds
