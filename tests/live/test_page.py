@@ -49,6 +49,10 @@ def test_stream_shows_windows_states_and_the_worst_rows_whose_links_work(served,
     rows = [given["href"] for tag, given in Elements(text).found if tag == "a" and "/row?" in given["href"]]
     assert trace_id(99) in rows[0]  # the worst one comes first
     assert "(99)" in page(served, rows[0])
+    worst = text.partition("Worst rows by faithfulness")[2].partition("</section>")[0]
+    assert "are they kept? (99)</a>" in worst
+    assert worst.count("/row?") == 1  # the others have the best score
+    assert "Lines are 95 % intervals." in text
     assert "&lt;script" not in page(served, "/ui/live/shop?status=evaluated")
     assert "attributes seen" in page(served, "/ui/live/shop?status=no_answer")
 

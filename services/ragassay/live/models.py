@@ -149,10 +149,11 @@ class WindowPage(FrozenModel):
 
 
 class WorstRow(FrozenModel):
-    """A row with a low score: the job that has it, and when it came."""
+    """A row with a low score: the job that has it, and when it came. ``query``: None once its job's rows are deleted."""
 
     job: str
     trace: str
+    query: str | None = None
     hour: str
     value: float
     failure: str | None

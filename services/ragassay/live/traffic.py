@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from redis.exceptions import RedisError
@@ -91,8 +91,12 @@ class LiveTraffic:
         return windows
 
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
-        """The rows of these windows with the lowest scores of a metric."""
-        return _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit)
+        """The rows of these windows with the worst scores of a metric, with their questions."""
+        worst, queries = _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit), dict[str, str]()
+        for job in {row.job for row in worst}:
+            with suppress(NotFound, Conflict):  # deleted, or of another version
+                queries |= {sample.query_id: sample.query for sample in self._samples(job)}
+        return [row.model_copy(update={"query": queries.get(row.trace)}) for row in worst]
 
     def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
         """Put the question of an evaluated request into a dataset, after the rows of its latest version.
@@ -117,12 +121,15 @@ class LiveTraffic:
         return datasets.add(dataset, samples(), lambda: Origin(lineage=Lineage(action="import", sources=(source,))))
 
     def _sample(self, job: str, trace: str) -> Sample:
+        for sample in self._samples(job):
+            if sample.query_id == trace:
+                return sample
+        raise NotFound(f"job {job} has no row of request {trace}")
+
+    def _samples(self, job: str) -> Iterator[Sample]:
         store = self.jobs.store
         for chunk in store.state(job).record.chunks():
-            for sample in store.samples(job, chunk):
-                if sample.query_id == trace:
-                    return sample
-        raise NotFound(f"job {job} has no row of request {trace}")
+            yield from store.samples(job, chunk)
 
     # --- for a beat -------------------------------------------------------------------------------------------
 

@@ -119,10 +119,11 @@ class WindowRows:
         )
 
     def worst(self, metric: str, limit: int) -> list[WorstRow]:
-        """The rows with the worst scores, whatever they were chosen for; of equal ones the newest first."""
+        """The rows with the worst scores, none with the best score that there is; of equal ones the newest first."""
         known, scores = known_metric(metric, self.own), self._of_metric("metrics", metric)
         sign = -1.0 if known is not None and known.better == "lower" else 1.0
-        scored = [row for row, score in enumerate(scores) if score is not None]
+        best = max(sign * end for end in known.bounds) if known is not None and known.bounds else math.inf
+        scored = [row for row, score in enumerate(scores) if score is not None and sign * score < best]
         sources = [(part.hour, part.job) for part in self.parts for _ in part.figures["traces"]]
         failures = self._joined("failures")
         worst = []

@@ -94,7 +94,9 @@ def _page(
         metric=chosen,
         metrics=metrics,
         windows=[(one, _drift(one)) for one in windows],
-        chart=over_time(f"{chosen} by {kind}", "", {stream: drawn}, note="bars are 95 % intervals") if drawn else None,
+        chart=over_time(f"{chosen} by {kind}", "", {stream: drawn}, note="Lines are 95 % intervals.")
+        if drawn
+        else None,
         states=[(name, _STATES[name], getattr(known.today, name)) for name in STATUSES],
         state=state,
         requests=live.store.recent(stream, NEWEST, state),
