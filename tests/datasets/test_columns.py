@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ragassay.core.errors import BadData, BadInput
+from ragassay.core.errors import BadData, BadInput, BadSettings
 from ragassay.core.models import Message, Sample
 from ragassay.datasets.columns import ALIASES
 from ragassay.datasets.load import MAX_DECIDING_ROWS, load, load_rows
@@ -240,6 +240,16 @@ def test_load_reads_numbered_columns_as_contexts(name, mapping, write):
     dataset = load(path, mapping=mapping)
     assert [sample.contexts for sample in dataset] == [("one", "two", "ten"), ("two",)]
     assert dataset.kept == ()
+
+
+def test_numbered_columns_are_named_where_their_meaning_is_open_or_they_are_listed(write):
+    path = write("a.csv", "question,answer,context_1,context_2\nq,r,one,two\n")
+    warning = "context_1 and context_2 are read as contexts; if that is wrong: --map reference_contexts=context"
+    assert load(path).warnings == (warning,)
+    assert load(path, mapping={"contexts": "context"}).warnings == ()
+    with pytest.raises(BadSettings) as caught:
+        load(path, mapping={"contexts": "context_1,context_2"})
+    assert caught.value.hint == "numbered columns are read as one list: --map contexts=context"
 
 
 def test_map_to_one_numbered_column_leaves_the_others_alone(only):

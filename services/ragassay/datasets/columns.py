@@ -10,7 +10,7 @@ import difflib
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -219,6 +219,8 @@ class _ColumnMapper:
             if theirs not in self._columns and not self._fills(theirs):
                 what = f"{self._path} has no column {shown(theirs)}"
                 hint = f"its columns are {self._listed()}; if another file has it, add --map {ours}=COLUMN for this one"
+                if one := _one_list(theirs.split(",")):
+                    hint = f"numbered columns are read as one list: --map {ours}={one}"
                 missing.setdefault(ours, BadSettings(what, where=where, hint=hint))
                 continue
             if ours in by_field:
@@ -299,7 +301,9 @@ class _ColumnMapper:
             return
         self._sources[ours] = name
         if self._wanted == "dataset" and other:
-            self._warnings.append(f"{name} is read as {ours}; if that is wrong: --map {other}={name}")
+            parts = [column for column in self._columns if _one_list([column]) == name and column not in self._filled]
+            read = f"{listed(parts)} are read as {ours}" if parts else f"{name} is read as {ours}"
+            self._warnings.append(f"{read}; if that is wrong: --map {other}={name}")
 
     def _meaning_of_output(self) -> tuple[str, str]:
         """The answer if there is a reference or any other part of a response; else the reference."""
@@ -366,6 +370,12 @@ def lists_in_columns(columns: Collection[str], mapping: MapOption) -> frozenset[
 def _numbered(columns: Collection[str]) -> frozenset[str]:
     counts = Counter(match[1] for column in columns if (match := _NUMBERED.fullmatch(column)))
     return frozenset(name for name, count in counts.items() if count > 1 and name not in columns)
+
+
+def _one_list(columns: Iterable[str]) -> str:
+    """The name that numbered columns have in common: ``context`` for ``context_1`` and ``context_2``; else empty."""
+    names = {match[1] if (match := _NUMBERED.fullmatch(column.strip())) else "" for column in columns}
+    return names.pop() if len(names) == 1 else ""
 
 
 def with_lists(values: Mapping[str, Any], lists: Collection[str]) -> dict[str, Any]:
