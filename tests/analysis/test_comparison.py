@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from handmade_reports import make_report, row
 from handmade_reports import rows as made
 from ragassay.analysis.comparison import compare, compare_datasets
+from ragassay.analysis.describe import frontier
 from ragassay.analysis.gates import Gate, check
+from ragassay.analysis.models import Pareto
 from ragassay.analysis.rows import SystemRows, match
 from ragassay.analysis.sides import Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
 from ragassay.core.models import Result, Score
+from ragassay.core.statistics import ParetoFront
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.text import as_text
 from ragassay.stats.intervals import difference_interval
@@ -241,6 +244,13 @@ def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
     assert comparison.pareto.axes == ("accuracy", "cost_usd", "latency_p50_ms")
     assert (comparison.pareto.systems.front, comparison.pareto.systems.dominated) == (("b",), {"a": "b"})
     assert comparison.pareto.systems.unplaced == {"c": "cost_usd is unknown"}
+
+
+def test_frontier_names_three_dominated_systems_and_counts_the_others():
+    systems = ParetoFront(front=("best",), dominated=dict.fromkeys("abcde", "best"), unplaced={"f": "unknown"})
+    said = frontier(Pareto(axes=("accuracy", "cost_usd"), systems=systems))
+    assert "c is dominated by best; and 2 more are dominated; f can't be placed" in said
+    assert "d is dominated" not in said
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ragassay.core.formatting import number
 from ragassay.core.models import Usage
 from ragassay.reporting.costs import of_costs
 from ragassay.reporting.text import as_text
+from ragassay.stats.ratio import incremental_cost
 from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.runs import Entry
 
@@ -142,6 +143,16 @@ def test_that_intervals_overlap_is_said_only_if_there_are_intervals(rows, why):
 def test_of_costs_that_are_equal_none_seems_to_be_less():
     one, other = answers(COSTS, RIGHT), answers(COSTS, RIGHT, "other")
     assert "cost less" not in as_text(of_costs(costs(night({"default": one, "other": other}))))
+
+
+def test_many_replacements_are_listed_up_to_three_those_with_a_price_first():
+    def replaced(cost_usd):
+        return incremental_cost([0.01, 0.01], [0, 1], [cost_usd, cost_usd], [1, 1], names=("old", "new"))
+
+    marginal = {f"new{n} instead of old": replaced(0.02 if n == 4 else 0.001) for n in range(5)}
+    lines = of_costs(costs(night(answers(COSTS, RIGHT))), marginal).answer[1:]
+    assert [line.partition(",")[0] for line in lines[:-1]] == [f"With new{n} instead of old" for n in (4, 0, 1)]
+    assert lines[-1] == "Not listed: 2 more, 2 of them without a price."
 
 
 def test_a_cost_that_is_undefined_says_why():

@@ -13,6 +13,7 @@ from ragassay.core.formatting import interval, listed, number, percent, quantity
 from ragassay.metrics.metric import Better
 
 MAX_PAIRS = 3  # that a verdict over many systems speaks of
+MAX_DOMINATED = 3  # systems that are named, and as many that can't be placed
 CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}
 
 
@@ -103,13 +104,17 @@ def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: Pareto)
 
 
 def frontier(front: Pareto) -> str:
-    """Which systems are Pareto-optimal, and which one dominates each of the others."""
+    """Which systems are Pareto-optimal, and which one dominates each of the others; of many the first few, and a count."""
     if not front.axes:
         return ""
     axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.systems.front
     parts = [f"Pareto-optimal by the point estimates of {axes}: {listed(best)}"] if best else []
-    parts += [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]
-    parts += [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]
+    for verb, others in (
+        ("dominated", [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]),
+        ("not placed", [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]),
+    ):
+        more = len(others) - MAX_DOMINATED
+        parts += [*others[:MAX_DOMINATED], *([f"and {more} more are {verb}"] if more > 0 else [])]
     return f"{'; '.join(parts)}."
 
 

@@ -34,7 +34,7 @@ def of_costs(report: CostReport, marginal: Mapping[str, IncrementalCost] = Mappi
     return Document(
         "What an accurate answer costs",
         about=_about(report),
-        answer=(*_answer(groups), *(f"With {name}, {marginal_cost(cost)}" for name, cost in marginal.items())),
+        answer=(*_answer(groups), *_of_marginal(marginal)),
         notes=report.warnings,
         blocks=(*([chart] if chart else []), *_tables(report)),
     )
@@ -62,6 +62,16 @@ def _answer(groups: Mapping[str, CostGroup]) -> Iterator[str]:
         yield f"An accurate answer seems to cost less with {cheapest} than with {listed(overlapping)}. {few}."
     elif lows:
         yield f"An accurate answer costs less with {cheapest} than with {listed(lows)}: the intervals do not overlap."
+
+
+def _of_marginal(marginal: Mapping[str, IncrementalCost]) -> Iterator[str]:
+    """What one more accurate answer costs, those with a price first; of many replacements the first few, and a count."""
+    priced_first = sorted(marginal.items(), key=lambda one: one[1].value is None)
+    for name, cost in priced_first[:MAX_NAMED]:
+        yield f"With {name}, {marginal_cost(cost)}"
+    if (more := len(marginal) - MAX_NAMED) > 0:
+        without = sum(cost.value is None for _, cost in priced_first[MAX_NAMED:])
+        yield f"Not listed: {more} more, {without} of them without a price."
 
 
 def _thousand(cost: CostPerAccurate) -> str:
