@@ -74,7 +74,8 @@ def test_runs_lists_a_damaged_run_and_says_that_there_is_none(run, home, tmp_pat
 def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
     text = " ".join(run("show", run.finished, "--query", "q2", "--system", "old")[1].split())
     for part in (
-        "1 row old q2 (conceptual, easy) query Question 2?",
+        "1 row A1: answer sentence, G1: expected fact, C1.1: context sentence",
+        "old q2 (conceptual, easy) query Question 2?",
         "answer Paris is the capital. It lies on the Seine. expected Paris.",
         "failed unfaithful: faithfulness is 0",
         "A1 It is Lyon. [not found, ground truth conflicts] no context names Lyon",

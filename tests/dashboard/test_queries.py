@@ -91,6 +91,7 @@ def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run,
     assert "latency 10 ms" in plain(text)
     first = http.get(f"{run}/row?system=old&at=0").text
     assert 'href="#C1.1"' in first
+    assert "C1.1: context sentence" in first
     assert 'id="C1.1"' in first
     assert "supported" in first
     assert re.search(r"d1\s*</th>\s*<td>\s*<span class=\"tag good\">1</span>", first)

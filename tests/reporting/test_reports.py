@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from ragassay.core.files import MappedRows
 from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceVerdict, Verdict
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
-from ragassay.reporting.failing import headline
+from ragassay.reporting import junit
+from ragassay.reporting.failing import headline, legend
 from ragassay.reporting.files import EXPORTERS
 
 
@@ -88,10 +90,17 @@ def test_headline_counts_no_answers_where_those_to_one_question_are_averaged(tmp
 
 
 def test_gate_efficiency_is_printed_as_a_percentage(tmp_path, shown):
-    rows = [sample(n, retrieval_needed=n > 1, response=Response(retrieved_doc_ids=())) for n in (1, 2, 3)]
+    response = Response(retrieved_doc_ids=())
+    rows = [sample(n, retrieval_needed=n > 1, category=f"c{n % 2}", response=response) for n in (1, 2, 3)]
     report = evaluated(new_run(tmp_path, rows, EvalConfig(metrics=("gate_efficiency", "mrr"))))
     for text in shown(report):
         assert "33.3 %" in text  # 1 of 3
+        by_category = text.partition("efficiency by category")[2]
+        assert "50 %" in by_category  # q1 of q1 and q3
+    [suite] = ElementTree.fromstring(b"".join(junit.export(report)))
+    values = {one.get("name"): one.get("value") for one in suite.find("properties")}
+    assert values["headline"] == f"gate_efficiency {values['gate_efficiency']}"
+    assert values["gate_efficiency"].startswith("33.3 % [")
 
 
 def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path, shown):
@@ -148,3 +157,12 @@ def test_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
     metric = ScoreColumn(scores).aggregate(parse("faithfulness"), EvalConfig(), None)
     assert (metric.failed, metric.n) == (1, 1)
+
+
+def test_legend_names_labels_of_judged_rows_and_context_precision_where_it_is_a_score():
+    plain = row(1, mrr=0.5)
+    judged = plain.model_copy(update={"verdict": Verdict()})
+    scored = judged.model_copy(update={"scores": {"context_precision": Score(value=0.5)}})
+    assert legend([plain]) == ""
+    assert legend([judged]) == "A1: answer sentence, G1: expected fact, C1.1: context sentence"
+    assert legend([judged, scored]).endswith("; context_precision: useful contexts first?")

@@ -238,7 +238,11 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
 
 def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
+    from ragassay.reporting.failing import legend
+
     write(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
+    if labels := legend(rows[:most]):
+        write(labels)
     for row in rows[:most]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))
         write()

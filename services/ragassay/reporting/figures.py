@@ -18,7 +18,6 @@ AT_MOST = "At most: a row whose cause is gone may fail for another one."
 NOT_REPORTED, NOTHING = "not reported", "nothing"
 PER_ACCURATE = "USD per accurate answer"
 IN_PERCENT = frozenset({"gate_efficiency"})
-_two_digits = partial(number, digits=2)
 
 
 def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
@@ -36,7 +35,7 @@ def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
             top = 1.0
         if min(shown, default=0.0) < 0:
             top = 0.0  # no scale, so that no bar is drawn
-        write = percent if name in IN_PERCENT else number
+        write = written(name)
         is_lower = means[0].better == "lower"
         first = _sorted_rows(f"{name}, lower is better" if is_lower else name, rows, f"-{name}" if is_lower else name)
         lines[KINDS[means[0].kind]].append((first, *(_mean(mean, top, by, write) for mean in means)))
@@ -57,8 +56,7 @@ def _mean(mean: Aggregate, top: float, by: str, write: Callable[[float], str]) -
         return Figure("not scored", "", f"0/{mean.rows}", reasons, tuple(notes))
     bar = None if mean.interval.low is None else _bar(mean.value, mean.interval, top)
     count = of_rows(mean.n, mean.unscored)
-    ci = bounds(mean.interval) if write is number else bounds(mean.interval, write)
-    return Figure(write(mean.value), ci, count, reasons, tuple(notes), bar)
+    return Figure(write(mean.value), bounds(mean.interval, write), count, reasons, tuple(notes), bar)
 
 
 def _bar(value: float, ci: Interval | None, top: float) -> Bar | None:
@@ -108,11 +106,19 @@ def of_thousand(ci: Interval) -> Interval:
     return ci.model_copy(update={"low": _thousand(ci.low), "high": _thousand(ci.high)})
 
 
-def estimate(one: Estimate) -> str:
-    """``0.742 [0.65, 0.83] n=28/30``: the value, its interval, and how many of the rows were scored; or why there is none."""
+def written(metric: str) -> Callable[[float], str]:
+    """How the mean of a metric is written, wherever it is shown: as a percentage, or as a number."""
+    return percent if metric in IN_PERCENT else number
+
+
+def estimate(one: Estimate, metric: str = "") -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: the value, its interval, and how many of the rows were scored; or why there is none.
+
+    ``metric``: whose mean it is, if it is one.
+    """
     if one.value is None:
         return f"undefined: {one.reason}" if one.reason else f"not scored n=0/{one.rows}"
-    return f"{share(one)} n={of_rows(one.n, one.unscored)}"
+    return f"{share(one, written(metric))} n={of_rows(one.n, one.unscored)}"
 
 
 def of_rows(n: int, missing: int) -> str:
@@ -120,14 +126,15 @@ def of_rows(n: int, missing: int) -> str:
     return f"{n}/{n + missing}" if missing else f"{n}"
 
 
-def share(one: Estimate) -> str:
+def share(one: Estimate, write: Callable[[float], str] = number) -> str:
     """``0.500 [0.33, 0.67]``."""
-    return "not known" if one.value is None else f"{number(one.value)} {bounds(one.interval)}"
+    return "not known" if one.value is None else f"{write(one.value)} {bounds(one.interval, write)}"
 
 
-def bounds(ci: Interval | None, write: Callable[[float], str] = _two_digits) -> str:
-    """``[0.65, 0.83]``, or that there is none."""
-    return "[no interval]" if ci is None or ci.low is None else interval(ci, write, "[{}, {}]")
+def bounds(ci: Interval | None, write: Callable[[float], str] = number) -> str:
+    """``[0.65, 0.83]``, or that there is none; ``write``: how the value is written, of which a number gets two digits here."""
+    end = partial(number, digits=2) if write is number else write
+    return "[no interval]" if ci is None or ci.low is None else interval(ci, end, "[{}, {}]")
 
 
 def spent(used: Usage) -> str:

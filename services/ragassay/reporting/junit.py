@@ -34,7 +34,7 @@ def export(report: ReportWithResults) -> Iterator[bytes]:
     def suites() -> Iterator[bytes]:
         for name, system in report.systems.items():
             fix = {"fix_first": sentence} if (sentence := first_fix(system)) else {}
-            figures = {metric: estimate(mean) for metric, mean in system.metrics.items()}
+            figures = {metric: estimate(mean, metric) for metric, mean in system.metrics.items()}
             cases = (_of_row(row, system) for row in report.results_of(name))
             yield from _suite(name, cases, {"headline": headline(system), **fix, **figures, **sources})
 

@@ -91,7 +91,7 @@ def _slices(report: Report, field: str) -> Table | None:
         note = f"more than {MAX_SLICES} values are too many for slices; "
         return Table(title, columns, (), f"{note}ragassay show {report.run.id} --where {field}=NAME shows one")
     rows = tuple(
-        (value, *(estimate(s[value].metrics[name]) if s and value in s else "no row" for s in by_system))
+        (value, *(estimate(s[value].metrics[name], name) if s and value in s else "no row" for s in by_system))
         for value in values
     )
     return Table(title, columns, rows) if len(rows) > 1 else None

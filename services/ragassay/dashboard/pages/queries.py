@@ -231,4 +231,5 @@ def _row(
             if column.rows is not chosen.rows or one.system != row.system
         ],
         divided=list(disagreements(row.ratings)),
+        legend=failing.legend([row]),
     )
