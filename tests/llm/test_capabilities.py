@@ -10,7 +10,7 @@ from provider import Answer, Provider
 from ragassay.core.errors import BadInput, Unavailable
 from ragassay.core.models import Usage
 from ragassay.llm import client
-from ragassay.llm.capabilities import FORMS
+from ragassay.llm.capabilities import FORMS, ReplyForm
 from ragassay.llm.journal import MemoryJournal
 from ragassay.llm.resolve import normalised, resolve_model
 
@@ -91,6 +91,17 @@ def test_a_parameter_that_is_refused_is_left_out_once_for_all_and_logged_once(na
         f"gpt-4o-mini: the provider does not take {name}; it is left out from now on"
     ]
     assert settings == llm(provider, parameters=given).settings  # the call's name in the cache stays what it was
+
+
+def test_jobs_share_the_form_of_the_replies_and_learn_of_refused_parameters_each_for_itself():
+    form, takes_text = ReplyForm(), play.takes("prompt", refusal=play.status(400, message="no response_format here"))
+    with Provider(then=play.refuses("seed", then=takes_text)) as provider:
+        first = reply_of(llm(provider, reply_form=form), schema=SCHEMA)
+        asked = len(provider.log)
+        provider.then = takes_text
+        second = reply_of(llm(provider, reply_form=form), name="c2", schema=SCHEMA)
+    assert ("seed" in first.left_out, "seed" in second.left_out) == (True, False)
+    assert [(play.form(seen), "seed" in seen.body) for seen in provider.log[asked:]] == [("prompt", True)]
 
 
 def test_the_limit_of_a_reply_goes_by_its_other_name_where_the_first_is_refused():

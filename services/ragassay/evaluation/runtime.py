@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -22,7 +22,7 @@ from ragassay.judges.cross_encoder import CrossEncoderJudge
 from ragassay.judges.custom import JUDGES, CustomJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
-from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit, Spacing
+from ragassay.llm import LLM, LocalSpacing, Prices, RateLimit, ReplyForm, Spacing
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.composite import own_metrics
 from ragassay.metrics.metric import Metric, parse
@@ -57,14 +57,11 @@ def embedder(model: str | None, threads: int | None = None) -> tuple[Embedder | 
 
 @dataclass(frozen=True)
 class Shared:
-    """What the jobs of a process share about providers: rate limits, and what each provider takes of a request."""
+    """What the jobs of a process share about providers: rate limits, and the form of a model's replies."""
 
     spacing: Spacing = field(default_factory=LocalSpacing)
-    known: dict[tuple[str, str | None], Capabilities] = field(default_factory=dict)
-
-    def capabilities(self, model: str, address: str | None) -> Capabilities:
-        """Those of a model at an address."""
-        return self.known.setdefault((model, address), Capabilities(model))
+    forms: dict[tuple[str, str | None], ReplyForm] = field(default_factory=lambda: defaultdict(ReplyForm))
+    """By model and address."""
 
 
 def panel(spec: EvalConfig, settings: Settings, shared: Shared | None = None) -> Panel:
@@ -129,7 +126,7 @@ def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared, con
         attempts=performance.attempts,
         concurrency=concurrency,
         limit=RateLimit(requests, tokens, shared.spacing),
-        capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
+        reply_form=shared.forms[model, spec.api_base or settings.api_base],
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
         prices=Prices(spec.prices),

@@ -1,6 +1,6 @@
 """The only way to a language model: calls, retries, usage and price."""
 
-from ragassay.llm.capabilities import Capabilities, Messages
+from ragassay.llm.capabilities import Messages, ReplyForm
 from ragassay.llm.client import LLM
 from ragassay.llm.rate_limit import LocalSpacing, RateLimit, Spacing
 from ragassay.llm.replies import readable
@@ -8,11 +8,11 @@ from ragassay.llm.resolve import Prices, missing_keys, warm_up
 
 __all__ = [
     "LLM",
-    "Capabilities",
     "LocalSpacing",
     "Messages",
     "Prices",
     "RateLimit",
+    "ReplyForm",
     "Spacing",
     "missing_keys",
     "readable",

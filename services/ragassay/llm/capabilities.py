@@ -41,19 +41,28 @@ class Variant:
         return (*sorted(self.without), *instead)
 
 
-class Capabilities:
-    """What one model at one endpoint takes, as far as its replies and refusals have shown."""
+@dataclass
+class ReplyForm:
+    """The form in which one model at one endpoint replies, as far as that is known."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._form = 0  # the strictest that was answered, else the strictest that is left to try
-        self._is_proven = False
+    level: int = 0  # of FORMS: the strictest that was answered, else the strictest that is left to try
+    is_proven: bool = False
+
+
+class Capabilities:
+    """What one model at one endpoint takes, as far as its replies and refusals to one job have shown.
+
+    ``form`` may be shared with other jobs; refused parameters are not: the next job may set them to what is taken.
+    """
+
+    def __init__(self, model: str, form: ReplyForm | None = None) -> None:
+        self._model, self._form = model, form or ReplyForm()
         self._without: frozenset[str] = frozenset()
         self._logged: set[str] = set()
 
     def variant(self, first_form: str | None) -> Variant:
         """How a call is made first. ``first_form``: the strictest that may be asked for; None: the reply needs no form."""
-        form = None if first_form is None else max(FORMS.index(first_form), self._form)
+        form = None if first_form is None else max(FORMS.index(first_form), self._form.level)
         return Variant(form, set(self._without))
 
     def downgrade(self, variant: Variant, failure: Failure) -> bool:
@@ -64,10 +73,11 @@ class Capabilities:
             return True
         if variant.form is None or not (failure.format_refused or failure is NO_OBJECT):
             return False
-        if not self._is_proven:
-            self._form = max(self._form, min(variant.form + 1, len(FORMS) - 1))
-        is_lower = self._form > variant.form
-        variant.form = max(self._form, variant.form)
+        form = self._form
+        if not form.is_proven:
+            form.level = max(form.level, min(variant.form + 1, len(FORMS) - 1))
+        is_lower = form.level > variant.form
+        variant.form = max(form.level, variant.form)
         return is_lower
 
     def answered(self, variant: Variant, *, usable: bool) -> None:
@@ -76,8 +86,8 @@ class Capabilities:
         if not usable:
             return
         if variant.form is not None:
-            self._form = min(self._form, variant.form) if self._is_proven else variant.form
-            self._is_proven = True
+            self._form.level = min(self._form.level, variant.form) if self._form.is_proven else variant.form
+            self._form.is_proven = True
         for what in variant.left_out:
             if what not in self._logged:
                 self._logged.add(what)

@@ -31,7 +31,7 @@ from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
 from ragassay.core.eval_config import JudgeParameters, check_extra_body
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Journal, Purpose, Reply, digest
-from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
+from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, ReplyForm, Variant, form_of, is_usable
 from ragassay.llm.errors import Failure, diagnose, without_keys
 from ragassay.llm.rate_limit import LONGEST_WAIT_S, Provider, RateLimit, backoff
 from ragassay.llm.replies import alternatives as hesitations
@@ -107,7 +107,7 @@ class LLM:
         attempts: int = 5,
         concurrency: int = 8,
         limit: RateLimit | None = None,
-        capabilities: Capabilities | None = None,
+        reply_form: ReplyForm | None = None,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
         prices: Prices | None = None,
@@ -126,7 +126,7 @@ class LLM:
         self._wanted = {"temperature": 0, "seed": seed, **parameters}
         self._prices, self._slots = prices or Prices(), Slots(concurrency)
         self._limit, self._provider = limit or RateLimit(), Provider(self._model)
-        self._capabilities = capabilities or Capabilities(self._model)
+        self._capabilities = Capabilities(self._model, reply_form)
         self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
         self._is_odd_usage_logged = False
 
