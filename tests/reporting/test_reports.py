@@ -161,7 +161,7 @@ def test_share_of_failed_rows_leaves_out_rows_that_lacked_input():
 
 def test_legend_names_labels_of_judged_rows_and_context_precision_where_it_is_a_score():
     plain = row(1, mrr=0.5)
-    judged = plain.model_copy(update={"verdict": Verdict()})
+    judged = plain.model_copy(update={"verdict": Verdict(judge="local")})
     scored = judged.model_copy(update={"scores": {"context_precision": Score(value=0.5)}})
     assert legend([plain]) == ""
     assert legend([judged]) == "A1: answer sentence, G1: expected fact, C1.1: context sentence"
