@@ -103,6 +103,7 @@ def test_content_leaves_out_words_that_carry_no_meaning_unless_there_are_no_othe
         ("the season 2018–19", {"2018", "2019"}),
         ("twelve of twenty, but one", {"12", "20"}),
         ("3,14", {"3,14"}),
+        ("from noon (12 pm) to midnight", {"12:00", "0:00"}),
         ("nothing", set()),
     ],
 )

@@ -59,6 +59,7 @@ _NUMBER_WORDS = {
         "seventeen eighteen nineteen twenty".split()
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
+_TIME_WORDS = {"noon": "12:00", "midnight": "0:00"}
 LONGEST_WORD = 40  # characters; beyond, it is no English word
 STOP_WORDS = frozenset(
     "a about after again all also am an and any are as at be because been before being below between both but by "
@@ -267,7 +268,7 @@ def content(text: str) -> frozenset[str]:
 def numbers(text: str) -> frozenset[str]:
     """Numbers in digits, in one spelling: ``1,000`` is ``1000``, ``2.50`` is ``2.5``, ``2018-19`` is 2018 and 2019.
 
-    A time is one number: ``8 pm`` and ``20:00`` are ``20:00``, ``08:30`` is ``8:30``.
+    A time is one number: ``8 pm`` and ``20:00`` are ``20:00``, ``08:30`` is ``8:30``, ``noon`` is ``12:00``.
     """
     times = list(_TIME.finditer(text))
     normalised = {_time(match) for match in times}
@@ -278,7 +279,8 @@ def numbers(text: str) -> frozenset[str]:
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
         normalised.add(re.sub(r"^0+(?=\d)", "", plain))
-    normalised.update(_NUMBER_WORDS[w] for w in words(text) if w in _NUMBER_WORDS and w not in ("zero", "one"))
+    spelt = _NUMBER_WORDS | _TIME_WORDS
+    normalised.update(spelt[w] for w in words(text) if w in spelt and w not in ("zero", "one"))
     return frozenset(normalised)
 
 

@@ -20,7 +20,7 @@ from ragassay.judges.overlap import DOUBTFUL, FEATURES, Match, Source, features,
 from ragassay.judges.verdict import Units, check_verdict, number_units, sentence_labels, turn_sentences
 
 NAME = "local"
-VERSION = 9  # raise it with every change that can change a verdict
+VERSION = 10  # raise it with every change that can change a verdict
 SUPPORTED, PARTLY, CONTRADICTED = 0.5, 0.35, 0.2  # chance that people would call a sentence supported
 COVERED, COVERED_PARTLY, AGREES = 0.75, 0.3, 0.6  # similarity
 RELEVANCE: tuple[tuple[float, Step], ...] = ((0.7, "full"), (0.55, "mostly"), (0.4, "partly"), (0.2, "barely"))
