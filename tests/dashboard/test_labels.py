@@ -8,8 +8,9 @@ import pytest
 
 import ragassay
 from browsing import browsing
+from ragassay.core.draws import draw_key
 from ragassay.core.settings import Settings
-from ragassay.evaluation.labelling import Labelling, labels_of, report_of
+from ragassay.evaluation.labelling import labels_of, report_of
 from ragassay.storage.folder import FolderStore
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."
@@ -102,13 +103,15 @@ def test_row_that_nobody_can_tell_is_passed_over_and_the_name_is_asked_once(page
 
 def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(page, cli, tmp_path):
     """The whole loop, with the files and commands that the page names."""
-    report = page.run.report_with_results()
-    source = report.provenance
-    order = Labelling(report.results["default"], "faithfulness", source.configuration, source.dataset.digest)
-    before = [{"query_id": query, "label": int(truth(query)), "by": "Bo"} for query in order.sample(54)]
+    record = page.run.record
+    order = sorted(
+        (row["query_id"] for row in GIVEN), key=lambda query: draw_key(record.spec.seed, record.dataset.digest, query)
+    )
+    before = [{"query_id": query, "label": int(truth(query)), "by": "Bo"} for query in order[:54]]
     page.post(page.address("labels.jsonl"), content="\n".join(map(json.dumps, before)))
-    for _ in range(6):
+    for wanted in order[54:60]:
         row = page.row(size=60)
+        assert row == wanted
         answer = page.say(truth(row), row, size=60)
     assert "60 of 60 rows labelled" in answer.text
     assert "Every row of this sample was shown" in page.get(page.address(size=60)).text

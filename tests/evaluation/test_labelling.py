@@ -1,14 +1,17 @@
 """Which rows people label, what their labels say, and how they are kept, exported and imported."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadData
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.models import Result, Score
 from ragassay.evaluation.labelling import HumanLabel, Labelling, add_labels, exported, imported, labels_of, latest
+from ragassay.storage.columns import DRAW, columns, draw_value
 from ragassay.storage.folder import FolderRun
 
 METRIC = "faithfulness"
@@ -27,15 +30,27 @@ def rows_of(scores, **fields):
     ]
 
 
-def ordered(rows, digest="d"):
-    return Labelling(rows, METRIC, EvalConfig(), digest)
+def ordered(rows, digest="d", seed=0):
+    record = SimpleNamespace(spec=EvalConfig(seed=seed), dataset=SimpleNamespace(digest=digest))
+    table = columns(rows) | {DRAW: np.array([draw_value(record, row.query_id) for row in rows])}
+    return Labelling(SimpleNamespace(there=np.ones(len(rows), bool), column=table.get), METRIC, record)
+
+
+def sample(rows, size, *drawn):
+    """The queries of the first rows that are to be labelled."""
+    labelling, said = ordered(rows, *drawn), {}
+    while (number := labelling.next(said, size)) is not None:
+        query = rows[number].query_id
+        said[query] = said_of(query, 1.0)
+    return list(said)
 
 
 def labelled(labelling, truth, count):
     """The first so many labels in the order in which the rows come."""
     said = {}
-    while len(said) < count and (query := labelling.next(said)):
-        said[query] = said_of(query, truth[query])
+    queries = list(truth)
+    while len(said) < count and (number := labelling.next(said)) is not None:
+        said[queries[number]] = said_of(queries[number], truth[queries[number]])
     return said
 
 
@@ -43,14 +58,23 @@ def test_sample_is_random_and_the_same_for_two_systems():
     rows = rows_of(np.linspace(0, 1, 30).round(2).tolist())
     drawn = np.zeros(30)
     for n in range(300):
-        for query in ordered(rows, str(n)).sample(6):
+        for query in sample(rows, 6, str(n)):
             drawn[int(query[1:])] += 1
     # 6 of 30 rows in each of 300 draws: 60 each; chi-square with 29 degrees of freedom, 0.1 % above 58
     assert ((drawn - 60) ** 2 / 60).sum() < 58
     other = [row.model_copy(update={"system": "other"}) for row in reversed(rows)]
-    assert ordered(rows).sample(5) == ordered(other).sample(5)
-    assert ordered(rows).sample(5) != Labelling(rows, METRIC, EvalConfig(seed=1), "d").sample(5)
-    assert len(ordered(rows).sample()) == 30
+    assert sample(rows, 5) == sample(other, 5)
+    assert sample(rows, 5) != sample(rows, 5, "d", 1)
+    assert sample(rows, None) == sorted((row.query_id for row in rows), key=lambda query: draw_key(0, "d", query))
+
+
+def test_row_without_a_score_or_an_answer_is_not_labelled():
+    rows = rows_of([0.5, 0.6, 0.7])
+    rows[1] = rows[1].model_copy(update={"scores": {METRIC: Score.absent("the judge failed")}})
+    rows[2] = rows[2].model_copy(update={"answer": None})
+    labelling = ordered(rows)
+    assert [labelling.number(f"q{n}") for n in range(4)] == [0, None, None, None]
+    assert (labelling.progress({}).rows, labelling.progress({}).unscored) == (1, 2)
 
 
 def test_progress_has_the_corrected_mean_and_the_judges_agreement():

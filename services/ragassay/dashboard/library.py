@@ -68,7 +68,9 @@ class Library(ABC):
         report: ReportWithResults = self.held("report", version, lambda: self.read_report(run))
         if not (given := labels_of(opened) if labels else ()):
             return report
-        labelled: ReportWithResults = self.held("labelled", (version, len(given)), lambda: with_labels(report, given))
+        labelled: ReportWithResults = self.held(
+            "labelled", (version, len(given)), lambda: with_labels(report, given, self.rows(run))
+        )
         return labelled
 
     def read_report(self, run: str) -> ReportWithResults:

@@ -6,41 +6,32 @@ labelled in that order are a random part of all: they correct the mean and measu
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import nan
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
-from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import MappedRows
 from ragassay.core.models import Chance, FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.core.statistics import CorrectedMean
 from ragassay.core.validation import shown
-from ragassay.evaluation.groups import numbered, question_of
+from ragassay.evaluation.groups import numbered
 from ragassay.evaluation.labels import read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.stats.ppi import corrected_by_labels
+from ragassay.storage.columns import DRAW, QUESTION, chance_column, draw_value, people_column
+from ragassay.storage.protocol import RunRecord
+from ragassay.storage.row_index import RowIndex, SystemColumns
 from ragassay.storage.runs import LABELS_FILE, Run, row_of
 
 _ROW = TypeAdapter(dict[str, Any])
 LONGEST_NAME, LONGEST_TIME, MAX_LABELS = 80, 40, 200_000  # of a run, those that were superseded included
-QUESTIONS = {
-    "faithfulness": "Do the contexts support what the answer says?",
-    "correctness": "Does the answer agree with what is expected?",
-    "completeness": "Does the answer cover the key facts?",
-    "relevance": "Does the answer address the question?",
-    "accurate": "Is the answer accurate?",
-}
-"""What people are asked, by metric: those whose meaning a person can answer at a glance."""
 
 
 class HumanLabel(FrozenModel):
@@ -90,51 +81,64 @@ class LabelProgress(NamedTuple):
 
 
 class Labelling:
-    """One system's rows of a run, as people label them for one metric. ``dataset`` is the digest of the dataset."""
+    """One system's rows of a run, as people label them for one metric, known by their columns alone."""
 
-    def __init__(self, rows: Iterable[Result], metric: str, spec: EvalConfig, dataset: str) -> None:
-        self.metric, self._spec, self._unscored = metric, spec, 0
-        scored: dict[str, tuple[float, float, int]] = {}  # score, chance of a yes if the judge gives one, question
-        for row in rows:
-            score = row.scores.get(metric)
-            if score is None or score.value is None or row.answer is None:
-                self._unscored += 1
-            else:
-                chances = row.verdict.probability if row.verdict else {}
-                scored[row.query_id] = score.value, chances.get(metric, score.value), question_of(row)
-        self._rows = {query: scored[query] for query in sorted(scored, key=partial(draw_key, spec.seed, dataset))}
+    def __init__(self, columns: SystemColumns, metric: str, record: RunRecord) -> None:
+        self.metric, self._record = metric, record
+        draws, chances = columns.column(DRAW), columns.column(chance_column(metric))
+        scored = np.flatnonzero(columns.there & ~np.isnan(chances))
+        self._unscored = int(columns.there.sum()) - len(scored)
+        self._numbers = scored[np.argsort(draws[scored])]
+        self._draws, self._chances = draws[self._numbers], chances[self._numbers]
+        self._scores = columns.column(metric)[self._numbers]
+        self._questions = numbered(columns.column(QUESTION)[self._numbers])
 
     def __contains__(self, query_id: str) -> bool:
-        return query_id in self._rows
+        return self._place(query_id) is not None
 
-    def sample(self, size: int | None = None) -> list[str]:
-        """The queries to label, in random order: ``size`` of them, or all."""
-        return list(self._rows)[:size]
+    def _place(self, query_id: str) -> int | None:
+        """Where a query comes in the random order; None if it can't be labelled."""
+        draw = draw_value(self._record, query_id)
+        place = int(np.searchsorted(self._draws, draw))
+        return place if place < len(self._draws) and self._draws[place] == draw else None
 
-    def next(self, said: Mapping[str, HumanLabel], size: int | None = None) -> str | None:
-        """The query to label next, ``said`` being the labels of others; None if all were shown."""
-        return next((query for query in self.sample(size) if query not in said), None)
+    def number(self, query_id: str) -> int | None:
+        """The number of the row on a query among those of the system; None if it can't be labelled."""
+        place = self._place(query_id)
+        return None if place is None else int(self._numbers[place])
+
+    def next(self, said: Mapping[str, HumanLabel], size: int | None = None) -> int | None:
+        """The number of the row to label next, ``said`` being the labels of others; None if all were shown."""
+        shown_places = {self._place(query) for query in said}
+        places = range(len(self._numbers[:size]))
+        return next((int(self._numbers[place]) for place in places if place not in shown_places), None)
 
     def labels(self, said: Mapping[str, HumanLabel]) -> dict[str, float]:
         """The labels by query, without what people could not tell."""
-        return {query: one.value for query, one in said.items() if one.value is not None and query in self._rows}
+        return {query: one.value for query, one in said.items() if one.value is not None and query in self}
 
     def progress(self, said: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
         """What they say so far."""
-        labels, level, found = self.labels(said), self._spec.statistics.confidence, None
-        scores = [LabelledScore(int(label >= FROM), self._rows[query][1], query) for query, label in labels.items()]
+        spec = self._record.spec
+        of_rows, scores, skipped = np.full(len(self._numbers), np.nan), list[LabelledScore](), 0
+        for query, one in said.items():
+            if (place := self._place(query)) is None:
+                continue
+            if one.value is None:
+                skipped += 1
+            else:
+                of_rows[place] = one.value
+                scores.append(LabelledScore(int(one.value >= FROM), float(self._chances[place]), query))
+        found = None
         with suppress(NothingToEvaluate):
-            found = agreement(scores, level=level, seed=self._spec.seed)
-        of_rows = np.array([labels.get(query, nan) for query in self._rows])
-        judged = np.array([score for score, _, _ in self._rows.values()])
-        questions = numbered([question for _, _, question in self._rows.values()])
+            found = agreement(scores, level=spec.statistics.confidence, seed=spec.seed)
         return LabelProgress(
-            rows=len(self._rows),
-            asked=len(self.sample(size)),
+            rows=len(self._numbers),
+            asked=len(self._numbers[:size]),
             unscored=self._unscored,
-            labelled=len(labels),
-            skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
-            mean=corrected_by_labels(of_rows, judged, questions, level=level),
+            labelled=len(scores),
+            skipped=skipped,
+            mean=corrected_by_labels(of_rows, self._scores, self._questions, level=spec.statistics.confidence),
             agreement=found,
         )
 
@@ -187,10 +191,11 @@ def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str
 
 def report_of(run: Run) -> ReportWithResults:
     """The report of a run, corrected by people's labels of its rows; raises as ``Run.report`` does."""
-    return with_labels(run.report_with_results(), labels_of(run))
+    report, labels = run.report_with_results(), labels_of(run)
+    return with_labels(report, labels, RowIndex(run)) if labels else report
 
 
-def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> ReportWithResults:
+def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel], rows: RowIndex) -> ReportWithResults:
     """The report with labels that were given after it was made: on its rows, and in the corrected mean of each metric.
 
     The last label of a row and metric counts. The report stays as it is if a reference judge corrects the means, or its
@@ -204,17 +209,17 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel]) -> Repo
         return report
     results, systems = dict(report.results), dict(report.systems)
     for system, by_query in values.items():
-        results[system] = rows = MappedRows(results[system], partial(_labelled, by_query))
-        metrics = dict(systems[system].metrics)
-        labelled = [*(metrics.keys() & {name for of_row in by_query.values() for name in of_row})]
-        keys, pairs = array("q"), []
-        for row in rows:  # once over them, as they lie in a file
-            keys.append(question_of(row))
-            pairs.append([(row.label(metric), row.scores[metric].value) for metric in labelled])
-        questions = numbered(keys)
-        by_metric = np.array(pairs, np.float64).reshape(len(pairs), len(labelled), 2).T  # NaN for None
-        for n, metric in enumerate(labelled):
-            of_people, judged = by_metric[:, n]
+        results[system] = MappedRows(results[system], partial(_labelled, by_query))
+        metrics, columns = dict(systems[system].metrics), rows.of_system(system)
+        questions = numbered(columns.column(QUESTION)[columns.there])
+        place_of = {draw: place for place, draw in enumerate(columns.column(DRAW)[columns.there].tolist())}
+        places = {query: place_of.get(draw_value(rows.record, query)) for query in by_query}
+        for metric in metrics.keys() & {name for of_row in by_query.values() for name in of_row}:
+            of_people = columns.column(people_column(metric))[columns.there]
+            for query, of_row in by_query.items():
+                if metric in of_row and places[query] is not None:
+                    of_people[places[query]] = of_row[metric]
+            judged = columns.column(metric)[columns.there]
             corrected = corrected_by_labels(of_people, judged, questions, level=spec.statistics.confidence)
             metrics[metric] = metrics[metric].model_copy(update={"corrected": corrected})
         systems[system] = systems[system].model_copy(update={"metrics": metrics})

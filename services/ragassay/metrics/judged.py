@@ -19,6 +19,14 @@ RIGHT_REFUSAL = "a right refusal: the query can't be answered"
 WRONG_REFUSAL = "wrong refusal: the query can be answered, as far as is known"
 ANSWERED_UNANSWERABLE = "answered the unanswerable"
 MAX_REASONS = 5
+QUESTIONS = {
+    "faithfulness": "Do the contexts support what the answer says?",
+    "correctness": "Does the answer agree with what is expected?",
+    "completeness": "Does the answer cover the key facts?",
+    "relevance": "Does the answer address the question?",
+    "accurate": "Is the answer accurate?",
+}
+"""What people are asked, by metric: those whose meaning a person can answer at a glance."""
 
 
 @metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)

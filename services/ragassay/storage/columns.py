@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ragassay.core.draws import draw_key
 from ragassay.core.models import Result
 from ragassay.datasets.dataset import plain_text
 from ragassay.metrics.failures import failure
+from ragassay.metrics.judged import QUESTIONS
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.storage.blobs import Blobs, packed, unpacked
 from ragassay.storage.protocol import ChunkId, RunRecord
@@ -29,18 +31,38 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
 THERE = "?there"  # not 0 where the row is done; of a run in a folder, when its results were written
 QUESTION = "?question"  # equal for rows that are no independent observations, as evaluation.groups.question_key is
 ID = "?id"  # of the query, as ``label_value`` has it
+DRAW = "?draw"  # rows in its order are in random order, see ``draw_value``
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
 
 def names(metrics: Iterable[str]) -> tuple[str, ...]:
     """The names of all columns of an evaluation with these metrics; that of what is done comes last."""
-    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), QUESTION, ID, THERE)))
+    given = tuple(metrics)
+    labelled = [column(name) for name in QUESTIONS if name in given for column in (chance_column, people_column)]
+    return tuple(
+        dict.fromkeys((*given, *FIGURES, FAILED, *map(label_column, LABELS), *labelled, DRAW, QUESTION, ID, THERE))
+    )
 
 
 def label_column(label: str) -> str:
     """The name of the column of a label."""
     return f"?{label}"
+
+
+def chance_column(metric: str) -> str:
+    """The name of the column of the judge's chance of a yes, else its score; NaN for rows that can't be labelled."""
+    return f"?chance.{metric}"
+
+
+def people_column(metric: str) -> str:
+    """The name of the column of what the dataset says that people say of a metric."""
+    return f"?people.{metric}"
+
+
+def draw_value(record: RunRecord, query_id: str) -> float:
+    """Where the rows on a query come in the random order of the dataset and seed: the first 53 bits of ``draw_key``."""
+    return float(int.from_bytes(draw_key(record.spec.seed, record.dataset.digest, query_id)[:8]) >> 11)
 
 
 def label_value(value: str | None) -> float:
@@ -61,11 +83,18 @@ def columns(results: Sequence[Result], written: float = 1.0) -> dict[str, Any]:
         },
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
+        **{chance_column(name): [_chance(one, name) for one in results] for name in QUESTIONS if name in metrics},
+        **{people_column(name): [one.label(name) for one in results] for name in QUESTIONS if name in metrics},
         QUESTION: [_question(one) for one in results],
         ID: [label_value(one.query_id) for one in results],
         THERE: [written] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}
+
+
+def _chance(row: Result, metric: str) -> float | None:
+    score = row.scores[metric].value if metric in row.scores and row.answer is not None else None
+    return score if score is None or row.verdict is None else row.verdict.probability.get(metric, score)
 
 
 def _question(row: Result) -> float:
@@ -91,6 +120,7 @@ def column_parts(
 ) -> list[tuple[int, bytes]]:
     """The parts of a system's blob that a chunk writes, and their places; the mark of what is done comes last."""
     by_name, first = columns(results, written), chunk.number * record.chunk_size
+    by_name[DRAW] = np.array([draw_value(record, one.query_id) for one in results], dtype="<f8")
     return [
         ((number * record.dataset.rows + first) * _WIDTH, by_name[name].tobytes())
         for number, name in enumerate(names(record.metrics))

@@ -21,7 +21,6 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
 from ragassay.evaluation.labelling import (
     LONGEST_NAME,
-    QUESTIONS,
     HumanLabel,
     Labelling,
     LabelProgress,
@@ -31,6 +30,7 @@ from ragassay.evaluation.labelling import (
 )
 from ragassay.judges.agreement import FROM
 from ragassay.judges.combine import disagreements
+from ragassay.metrics.judged import QUESTIONS
 
 router = pages()
 ANSWERS = {
@@ -71,22 +71,29 @@ class _RowsToLabel:
         if self.system not in self.report.systems:
             raise UnknownName("system", self.system, self.report.systems)
         key = (self.library.where, run, self.library.version(run), self.system, self.metric)
-        self.labelling: Labelling = self.library.held("labelling", key, self._labelling)  # all rows are read for it
+        self.labelling: Labelling = self.library.held("labelling", key, self._labelling)
         self.labels: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked: dict[str, Any] = {"metric": self.metric, "system": self.system}
         self.asked |= {"size": asked.size} if asked.size else {}
 
     def _labelling(self) -> Labelling:
-        source = self.report.provenance
-        return Labelling(self.report.results_of(self.system), self.metric, source.configuration, source.dataset.digest)
+        rows = self.library.rows(self.run)
+        return Labelling(rows.of_system(self.system), self.metric, rows.record)
+
+    def next(self) -> Result | None:
+        """The row to label next; None if all were shown."""
+        return next(iter(self._at(self.labelling.next(self.labels, self.size))), None)
 
     def row(self, query_id: str) -> Result:
         """A row by its id; raises NotFound."""
+        for row in self._at(self.labelling.number(query_id)):
+            if row.query_id == query_id:
+                return row
+        raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
+
+    def _at(self, number: int | None) -> list[Result]:
         rows = self.library.rows(self.run)
-        number = rows.find(self.system, query_id) if query_id in self.labelling else None
-        if number is None:
-            raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
-        return rows.at([number])[0]
+        return [] if number is None else rows.at([number + rows.systems.index(self.system) * rows.record.dataset.rows])
 
     def address(self, **more: Any) -> str:
         """The page's address with what was chosen."""
@@ -99,9 +106,8 @@ Sent = Annotated[bytes, Depends(body(MAX_BYTES))]
 
 @router.get("/ui/runs/{run}/label")
 def _label(request: Request, rows: RowsToLabel) -> Response:
-    query = rows.query or rows.labelling.next(rows.labels, rows.size)
-    row = rows.row(query) if query else None
-    label = rows.labels.get(query) if query else None
+    row = rows.row(rows.query) if rows.query else rows.next()
+    label = rows.labels.get(row.query_id) if row else None
     about: dict[str, Any] = {
         "answered": "",
         "beside": ("", ""),

@@ -13,7 +13,7 @@ from ragassay.dashboard.failures import failure_table, worst
 from ragassay.dashboard.home import latest
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, exported, pages, shown
-from ragassay.evaluation.labelling import QUESTIONS
+from ragassay.metrics.judged import QUESTIONS
 from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.listing import problem_of
 from ragassay.reporting.report import of_report
