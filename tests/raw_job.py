@@ -75,7 +75,14 @@ class RawJob:
 
     def turn(self, to, *, guard=("", 0), told=(), **fields):
         """The status before, and whether it changed."""
-        arguments = [to, f",{','.join(TRANSITIONS[to])},", *guard, json.dumps(fields), json.dumps(told), 1000]
+        arguments = [
+            to,
+            f",{','.join(TRANSITIONS['transition'][to])},",
+            *guard,
+            json.dumps(fields),
+            json.dumps(told),
+            1000,
+        ]
         before, changed = self.run("transition", *arguments)
         return before.decode(), bool(changed)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragassay import config
+from ragassay.service.job_state import TRANSITIONS
 
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "architecture.md").read_text()
@@ -84,3 +85,9 @@ def test_the_map_has_every_package_in_the_order_of_the_imports():
     package = ROOT / "services" / "ragassay"
     packages = {p.stem for p in package.iterdir() if p.suffix in ("", ".py") and not p.name.startswith("__")}
     assert sorted(name for _, name in rows) == sorted(packages)
+
+
+def test_the_states_of_a_job_are_those_of_the_table_of_transitions():
+    drawn = re.findall(r"^  (\w+) --> (\w+)", MAP.partition("stateDiagram")[2], re.MULTILINE)
+    table = [(before, after) for of in TRANSITIONS.values() for after, befores in of.items() for before in befores]
+    assert sorted(drawn) == sorted(table)

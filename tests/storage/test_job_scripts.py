@@ -1,11 +1,14 @@
 """Each script of a job's life alone: fresh, sent again, with a stale token, in a wrong status, with nothing, too much, no key."""
 
 import struct
+from typing import get_args
 
 import pytest
 from redis import Redis
 
 import job_workers
+from ragassay.core.jobs import JobStatus
+from ragassay.service.job_state import TRANSITIONS
 from raw_job import LIFE, RawJob
 
 FIRST, SECOND = "default:0", "default:1"
@@ -45,6 +48,30 @@ def test_a_script_makes_nothing_of_a_job_that_is_not_there(job, script):
     call, nothing = CALLS[script]
     assert call(job, "mine") == nothing
     assert job.everything == {}
+
+
+TURNS = {  # all that a script can make of a status
+    **{script: [lambda job, call=call: call(job, "mine")] for script, (call, _) in CALLS.items()},
+    "claim": [lambda job: job.claim("another")],
+    "retry": [lambda job: job.retry(FIRST), lambda job: job.retry()],
+    "transition": [lambda job, to=to: job.turn(to) for to in TRANSITIONS["transition"]],
+}
+
+
+@pytest.mark.parametrize("script", LIFE)
+def test_a_script_changes_a_status_as_the_table_of_transitions_says(redis, script):
+    made = set()
+    for before in get_args(JobStatus):
+        for turn in TURNS[script]:
+            job = RawJob(redis, 2, status=before)
+            redis.hset(job.key("owner"), FIRST, "mine")
+            redis.sadd(job.key("done"), SECOND)
+            turn(job)
+            made.add((before, job.meta["status"]))
+    table = TRANSITIONS.get(script, {})
+    assert {(before, after) for before, after in made if before != after} == {
+        (before, after) for after, befores in table.items() for before in befores
+    }
 
 
 @pytest.mark.parametrize(("about", "claimed"), [({"provider": 1}, 2), ({"provider": 0}, 3)])

@@ -16,14 +16,19 @@ from ragassay.core.validation import problems
 from ragassay.storage.protocol import ChunkId, RunRecord
 
 _OPEN: tuple[JobStatus, ...] = ("queued", "running", "paused", "finalizing")
-TRANSITIONS: dict[JobStatus, tuple[JobStatus, ...]] = {
-    "running": ("paused",),  # resumed; the first claim begins a queued job, a retry one that has ended
-    "paused": ("running",),
-    "finished": ("finalizing",),  # which the last commit makes of a running job
-    "failed": _OPEN,
-    "cancelled": _OPEN,
+TRANSITIONS: dict[str, dict[JobStatus, tuple[JobStatus, ...]]] = {
+    "claim": {"running": ("queued",)},
+    "commit": {"finalizing": ("running", "paused")},
+    "retry": {"running": ("finished", "failed"), "finalizing": ("finished", "failed")},
+    "transition": {
+        "running": ("paused",),
+        "paused": ("running",),
+        "finished": ("finalizing",),
+        "failed": _OPEN,
+        "cancelled": _OPEN,
+    },
 }
-"""From which statuses a job may get to another."""
+"""By the script that changes it: from which statuses a job gets to another."""
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
 DAY_S = 86_400

@@ -223,7 +223,14 @@ class RedisStore(ProjectRedis):
         keys = [self.key(job, "meta"), COUNTERS, OUTBOX, *(self.key(job, name) for name in contents)]
         name, value = guard or ("", 0)
         outbox = [notification.model_dump_json() for notification in notifications]
-        arguments = [to, f",{','.join(TRANSITIONS[to])},", name, value, orjson.dumps(fields), orjson.dumps(outbox)]
+        arguments = [
+            to,
+            f",{','.join(TRANSITIONS['transition'][to])},",
+            name,
+            value,
+            orjson.dumps(fields),
+            orjson.dumps(outbox),
+        ]
         kept = map(packed, contents.values())
         before, changed = self.run("transition", keys, [*arguments, self.retention.reports_s, *kept])
         if not before:
