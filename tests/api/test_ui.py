@@ -1,5 +1,6 @@
 """The pages as the service serves them: who may see them, the project's jobs alone, and a job while it runs."""
 
+import re
 from contextlib import contextmanager
 
 import httpx
@@ -55,6 +56,14 @@ def test_without_keys_the_pages_show_jobs_and_ask_for_nothing(served):
     row = http.get(f"/ui/runs/{job}/row?at=1").text
     assert "River number 1 reaches the sea" in row
     assert "It rains a lot there." in row  # of the sample, which the row does not hold
+
+
+def test_the_list_of_jobs_says_what_needs_attention_in_the_service(served):
+    served.jobs.store.heartbeat("worker", "host:1", for_s=60)
+    warnings = served.http.get("/readyz").json()["warnings"]
+    assert re.findall('<p class="note half">(.*?)</p>', served.http.get("/ui/runs").text) == warnings != []
+    served.jobs.store.heartbeat("beat", "host:3", for_s=60)
+    assert "scheduler is running" not in served.http.get("/ui/runs").text
 
 
 def test_who_is_not_signed_in_is_sent_to_the_door_and_back(keyed, keys):

@@ -41,7 +41,8 @@ sign_in_pages, jobs_pages = pages(), pages()
 
 def install(app: FastAPI, service: Jobs) -> None:
     """Add the pages of a service to its application."""
-    app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
+    app.state.sessions = Sessions(app.state.guard)
+    app.state.library = ServiceLibrary(service, app.state.settings.redis_servers.get("broker"))
     for router in (jobs_pages, planned.router, live.router):
         app.include_router(router, dependencies=[Depends(enter)])
     app.include_router(sign_in_pages)

@@ -41,6 +41,10 @@ class Library(ABC):
         self._held: dict[str, OrderedDict[Any, Any]] = {kind: OrderedDict() for kind in MAX_HELD}
         self._holding = threading.Lock()
 
+    def problems(self) -> Sequence[str]:
+        """What needs attention in the service that keeps the runs; nothing for a folder."""
+        return ()
+
     @abstractmethod
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""

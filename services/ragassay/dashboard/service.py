@@ -16,6 +16,7 @@ from ragassay.core.models import Result, Sample
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.labelling import HumanLabel
 from ragassay.reporting.listing import Headline, RunSummary
+from ragassay.service.health import health
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
@@ -32,9 +33,9 @@ class ServiceLibrary(Library):
 
     of_service = True
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, broker: str | None = None) -> None:
         super().__init__()
-        self._jobs = jobs
+        self._jobs, self._service, self._broker = jobs, jobs, broker
 
     def of(self, project: str) -> ServiceLibrary:
         """The library of one project; what belongs to another is not there (NotFound)."""
@@ -42,6 +43,10 @@ class ServiceLibrary(Library):
         scoped._jobs = self._jobs.of(project)
         scoped.where, scoped.datasets = f"project {scoped._jobs.store.project}", RedisDatasets(scoped._jobs.store)
         return scoped
+
+    def problems(self) -> Sequence[str]:
+        """The problems in the health of the service that name no job."""
+        return health(self._service.store, self._broker).problems
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Jobs, newest first; with ``text`` those that have it. A job that has not ended is there with how far it is."""

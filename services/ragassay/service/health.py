@@ -1,4 +1,4 @@
-"""The health of the service, as its Redis shows it: one document for /readyz, /metrics and ``ragassay admin health``."""
+"""The health of the service, as its Redis shows it: one document for /readyz, ``admin health``, /metrics and the pages."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
         start=start,
         more=len(listed) > A_PAGE,
         where=library.where,
+        problems=library.problems(),
         of_service=library.of_service,
     )
 
