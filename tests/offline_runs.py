@@ -19,7 +19,7 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.panel import Panel
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm.journal import MemoryJournal
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import parse
 from ragassay.storage.folder import FolderStore, new_run_id
 
@@ -87,7 +87,7 @@ class ScriptedJudge:
 def results_of(samples, *metrics, judge=None, **options):
     """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
     spec = EvalConfig(**options)
-    chosen = [parse(name, own_metrics(spec)) for name in metrics] or choose_metrics(
+    chosen = [parse(name, custom_metrics(spec)) for name in metrics] or choose_metrics(
         spec, {"default": samples}, "france"
     )
     config = FakeRuntime(judge).scoring(spec, chosen)

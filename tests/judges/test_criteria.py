@@ -13,7 +13,7 @@ from provider import Provider
 from ragassay.core.eval_config import EvalConfig
 from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import parse
 
 POLITE = "The answer is polite and addresses the reader directly."
@@ -26,7 +26,7 @@ def judged(*entries):
 
 def scores(rating, name="polite", given=None):
     (score,) = score_chunk(
-        parse(name, own_metrics(EvalConfig(criteria={name: POLITE}))), Chunk([given or sample()], [rating])
+        parse(name, custom_metrics(EvalConfig(criteria={name: POLITE}))), Chunk([given or sample()], [rating])
     )
     return score
 

@@ -30,9 +30,9 @@ def rows_of(scores, *, cause="sampled", metric="faithfulness", first=0, **fields
     return chosen, results
 
 
-def window_of(*parts, own=None):
+def window_of(*parts, custom=None):
     by_job = {f"job{n}": figures_of(*part) for n, part in enumerate(parts)}
-    return WindowRows({"2026-11-26T17": by_job}, own or {})
+    return WindowRows({"2026-11-26T17": by_job}, custom or {})
 
 
 def test_window_means_are_of_sampled_rows_alone():
@@ -85,8 +85,8 @@ def test_drift_names_the_metric_that_is_worse_and_needs_rows_on_both_sides():
 
 
 def test_drift_looks_at_criteria_of_the_stream():
-    own = {"polite": criterion_metric("polite")}
-    reference, worse = (window_of(rows_of([score] * 40, metric="polite"), own=own) for score in (1.0, 0.25))
+    custom = {"polite": criterion_metric("polite")}
+    reference, worse = (window_of(rows_of([score] * 40, metric="polite"), custom=custom) for score in (1.0, 0.25))
     [difference] = drift(reference, worse, names=("before", "now"), stream="shop", alpha=0.001)
     assert (difference.metric, difference.outcome) == ("polite", "worse")
     assert worse.estimate("polite").interval.method == "constant values"  # of scores from 0 to 1

@@ -16,7 +16,7 @@ from ragassay.evaluation.prepare import choose_metrics
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.composite import check_own, composite_metric, own_metrics
+from ragassay.metrics.composite import check_custom_metrics, composite_metric, custom_metrics
 from ragassay.metrics.metric import Metric
 
 FAILED = Score.absent("the judge failed", "failed")
@@ -136,7 +136,7 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
     (row,) = evaluated(SPEC.model_copy(update={"metrics": ("accurate",), "accurate": "quality >= 0.9"}), [sample()])
     assert row.scores["accurate"].value == 1.0
     with pytest.raises(BadSettings, match="accurate can't depend on itself"):
-        AccuracyRule.parse("more >= 0.5", own_metrics(EvalConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
+        AccuracyRule.parse("more >= 0.5", custom_metrics(EvalConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
         ({"criteria": {"2nd": "Is it?"}}, "criteria.2nd", "is no name"),
     ],
 )
-def test_check_own_names_the_place(spec, where, message):
+def test_check_custom_metrics_names_the_place(spec, where, message):
     with pytest.raises(BadInput) as refused:
-        check_own(EvalConfig(**spec))
+        check_custom_metrics(EvalConfig(**spec))
     assert refused.value.where == where
     assert message in str(refused.value)

@@ -23,7 +23,7 @@ from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
 from ragassay.datasets.dataset import NUMBERED
 from ragassay.evaluation.groups import Questions
-from ragassay.metrics.composite import described, own_metrics
+from ragassay.metrics.composite import custom_metrics, described
 from ragassay.metrics.metric import OPERATIONAL, Better, parse
 from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
@@ -118,8 +118,8 @@ class PairedSystems:
     def contrast(self) -> Contrast:
         """The names of the two, and what all differences between them share."""
         source = self.a.report.provenance
-        own = own_metrics(source.configuration)
-        return Contrast(self.a.label, self.b.label, source.dataset.name, self.alpha, source.configuration.seed, own)
+        custom = custom_metrics(source.configuration)
+        return Contrast(self.a.label, self.b.label, source.dataset.name, self.alpha, source.configuration.seed, custom)
 
     @cached_property
     def matched(self) -> MatchedRows:

@@ -110,14 +110,14 @@ class Difference(FrozenModel):
 
 @dataclass(frozen=True)
 class Contrast:
-    """The two systems, and what all differences between them share. ``own``: metrics that the runs define themselves."""
+    """The two systems, and what all differences between them share. ``custom``: metrics that the runs define themselves."""
 
     a: str
     b: str
     dataset: str
     alpha: float = 0.05
     seed: int = 0
-    own: Mapping[str, Metric] = field(default_factory=dict)
+    custom: Mapping[str, Metric] = field(default_factory=dict)
 
     def paired(
         self,
@@ -138,7 +138,7 @@ class Contrast:
         ``tested``: with a p value; without one it is exploratory.
         """
         first, second = averaged(a, questions), averaged(b, questions)
-        changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.own)
+        changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.custom)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
         is_binary = True if known and known.binary else False if metric in OPERATIONAL else None
         interval = difference_interval(
@@ -207,7 +207,7 @@ class Contrast:
 
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
-        test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.own))
+        test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.custom))
         about = {"interval": interval, "p": test.p, "reason": test.reason, "t_test": test}
         return self._difference(metric, better, (a, b), n=0, n_a=len(a), n_b=len(b), **about)
 
@@ -249,17 +249,17 @@ def outcome_of(
     return "can't tell", f"the interval leaves out 0, but p is {p_value(p)}{adjusted}"
 
 
-def known_metric(name: str, own: Mapping[str, Metric]) -> Metric | None:
+def known_metric(name: str, custom: Mapping[str, Metric]) -> Metric | None:
     """The metric of that name; None for one that is not registered here."""
     try:
-        return parse(name, own)
+        return parse(name, custom)
     except (UnknownName, BadSettings):
         return None
 
 
-def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
+def bounds_of(name: str, custom: Mapping[str, Metric]) -> tuple[float, float] | None:
     """Least and greatest value of a metric; None for one without, or that is not registered here."""
-    metric = known_metric(name, own)
+    metric = known_metric(name, custom)
     return metric.bounds if metric else None
 
 

@@ -29,8 +29,8 @@ class Figure:
     statistic: str = "mean"
 
     @classmethod
-    def parse(cls, text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Figure:
-        """The figure that a name means; ``own``: metrics that the runs define. Raises UnknownName and BadSettings."""
+    def parse(cls, text: str, custom: Mapping[str, Metric] = MappingProxyType({})) -> Figure:
+        """The figure that a name means; ``custom``: metrics that the runs define. Raises UnknownName and BadSettings."""
         name = text.strip().lower()
         column, _, statistic = name.rpartition(".")
         if name in FIGURES:
@@ -42,9 +42,9 @@ class Figure:
         if column and statistic in STATISTICS:
             raise BadSettings(f"{text!r}: only {', '.join(OPERATIONAL)} have percentiles and a total")
         try:
-            metric = parse(text, own)
+            metric = parse(text, custom)
         except UnknownName:
-            raise unknown(text, *FIGURES, *own) from None
+            raise unknown(text, *FIGURES, *custom) from None
         return cls(metric.name, metric.better)
 
     @property
@@ -58,10 +58,10 @@ class Figure:
         family = self.column.partition("@")[0]
         return self.statistic == "mean" and self.column not in FIGURES and family not in NOT_PAIRED
 
-    def comes_with(self, metrics: Collection[str], own: Mapping[str, Metric]) -> bool:
+    def comes_with(self, metrics: Collection[str], custom: Mapping[str, Metric]) -> bool:
         """Is it computed by a run of these metrics?"""
         if self.column == SUSPICIOUS or self.column in REFUSALS:
-            return any(parse(name, own).uses_judge for name in metrics)
+            return any(parse(name, custom).uses_judge for name in metrics)
         needed = "accurate" if self.column == PER_ACCURATE else self.column
         return needed in OPERATIONAL or needed in metrics
 

@@ -26,7 +26,7 @@ from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemRepo
 from ragassay.core.statistics import Estimate
 from ragassay.evaluation.groups import RowIndexes, most_values, slice_value
 from ragassay.metrics.accuracy import NUMBER
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import Metric
 
 ConditionName = Literal["min", "max", "max_drop", "relative_drop"]
@@ -179,21 +179,21 @@ def without_drops(gates: Sequence[Gate]) -> tuple[Gate, ...]:
 
 def check_names(
     gates: Sequence[Gate],
-    own: Mapping[str, Metric],
+    custom: Mapping[str, Metric],
     metrics: Collection[str],
     systems: Collection[str],
     samples: Sequence[Sample],
 ) -> None:
-    """Raise if a run of these metrics, systems and rows lacks what a gate is about; ``own``: metrics that it defines.
+    """Raise if a run of these metrics, systems and rows lacks what a gate is about; ``custom``: metrics that it defines.
 
     UnknownName for a system or a figure, BadSettings for a figure that is not computed, a slice that no row is in
     and a field of too many values for slices.
     """
     for n, gate in enumerate(gates):
-        where, figure = f"gates[{n}]", Figure.parse(gate.metric, own)
+        where, figure = f"gates[{n}]", Figure.parse(gate.metric, custom)
         if gate.system is not None and gate.system not in systems:
             raise UnknownName("system", gate.system, systems, where=where)
-        if not figure.comes_with(metrics, own):
+        if not figure.comes_with(metrics, custom):
             what = f"the gate is on {gate.metric}, which this run does not compute"
             hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, most=8)}"
             raise BadSettings(what, where=where, hint=hint)
@@ -239,7 +239,7 @@ def check(
         raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
-    own = own_metrics(report.provenance.configuration) if metrics is None else metrics
+    custom = custom_metrics(report.provenance.configuration) if metrics is None else metrics
     fields = {gate.slice.partition("=")[0] for gate in gates if gate.slice is not None}
 
     @cache
@@ -249,7 +249,7 @@ def check(
 
     results = [
         _Case(
-            gate, condition, Figure.parse(gate.metric, own), now, before, Contrast("", "", "", alpha, own=own)
+            gate, condition, Figure.parse(gate.metric, custom), now, before, Contrast("", "", "", alpha, custom=custom)
         ).result()
         for gate in gates
         for now, before in _scopes(gate, report, baseline, baseline_system, rows)

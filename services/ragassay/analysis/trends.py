@@ -12,7 +12,7 @@ from ragassay.core.errors import AssayError, NothingToEvaluate
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Provenance, Report
 from ragassay.core.statistics import ChangePoint, Estimate
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import Metric
 from ragassay.stats.changepoint import change_points
 from ragassay.storage.runs import Entry, Run
@@ -103,10 +103,10 @@ def trend(
                 dataset, digest = record.dataset.name, record.dataset.digest
             judge = record.spec.judged_by
             chosen.append(entry.run)
-    own: dict[str, Metric] = {}
+    custom: dict[str, Metric] = {}
     for run in chosen:
-        own = {**own_metrics(run.record.spec), **own}  # of one name, the newest
-    figure = Figure.parse(metric, own)
+        custom = {**custom_metrics(run.record.spec), **custom}  # of one name, the newest
+    figure = Figure.parse(metric, custom)
     reports: list[Report] = []
     for run in chosen:
         try:

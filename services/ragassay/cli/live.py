@@ -158,12 +158,12 @@ class _Evaluated:
         """Print the windows, by stream and hour, and the states of requests."""
         from ragassay.live.models import Counts
         from ragassay.live.windows import WindowRows
-        from ragassay.metrics.composite import own_metrics
+        from ragassay.metrics.composite import custom_metrics
         from ragassay.reporting.figures import bounds
 
-        windows, own = [], own_metrics(self._spec)
+        windows, custom = [], custom_metrics(self._spec)
         for (stream, hour), counted in sorted(self._states.items()):
-            rows_of_hour = WindowRows({hour: self._figures[stream, hour]}, own)
+            rows_of_hour = WindowRows({hour: self._figures[stream, hour]}, custom)
             windows.append(rows_of_hour.window(stream, hour, Counts(received=counted.total(), **counted)))
         if as_json:
             print_json(windows)

@@ -22,7 +22,7 @@ from ragassay.core.settings import Settings
 from ragassay.core.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
 from ragassay.datasets.versions import is_file, reference_in
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.composite import check_custom_metrics, custom_metrics
 from ragassay.metrics.metric import parse
 from ragassay.systems.functions import OURS, SYSTEMS
 
@@ -154,13 +154,13 @@ def check_rules(configuration: GatedConfig, where: Callable[[Location], str] = p
     """Raise UnknownName or BadInput, with its place, for a metric or a rule that can't be read."""
     location: Location = ()
     try:
-        check_own(configuration)
-        own = own_metrics(configuration)
+        check_custom_metrics(configuration)
+        custom = custom_metrics(configuration)
         for n, name in enumerate(configuration.metrics or ()):
             location = ("metrics", n)
-            parse(name, own)
+            parse(name, custom)
         location = ("accurate",)
-        AccuracyRule.parse(configuration.accurate, own)
+        AccuracyRule.parse(configuration.accurate, custom)
     except BadInput as error:
         error.where = where(location or tuple((error.where or "").split(".", 1)))
         raise

@@ -27,7 +27,7 @@ from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt
 from ragassay.core.schedules import PlannedJob
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.prompt import read_prompt
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.systems.functions import OURS, FunctionConfig, RegisteredConfig, is_registered
 from ragassay.systems.http import HttpConfig, OpenAIConfig
 from ragassay.systems.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
@@ -95,12 +95,12 @@ class GatedConfig(EvalConfig):
         """The criteria and composites before them are metrics too."""
         before = {key: info.data.get(key, {}) for key in ("criteria", "composites")}
         try:
-            own = own_metrics(EvalConfig.model_construct(**before))
+            custom = custom_metrics(EvalConfig.model_construct(**before))
         except BadInput:  # the check of the composites reports it, with its place
             return gates
         for gate in gates:
             try:
-                Figure.parse(gate.metric, own)
+                Figure.parse(gate.metric, custom)
             except BadInput as error:
                 raise ValueError(str(error)) from None
         return gates

@@ -16,7 +16,7 @@ from ragassay.core.errors import AssayError, BadInput
 from ragassay.core.statistics import IncrementalCost
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.groups import numbered
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.reporting.listing import RunSummary
 from ragassay.stats.ratio import incremental_cost
 from ragassay.storage.columns import FIGURES, QUESTION
@@ -59,14 +59,14 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
     if shared is None:
         return None
     record = library.open(newest).record
-    own = own_metrics(record.spec)
-    if not (about := known_metric(metric, own)):
+    custom = custom_metrics(record.spec)
+    if not (about := known_metric(metric, custom)):
         return None
     (a,), (b,), asked = shared
     scored, questions = np.isfinite(a) & np.isfinite(b), numbered(asked)
     if not scored.any():
         return None
-    contrast = Contrast(before, newest, record.dataset.name, seed=record.spec.seed, own=own)
+    contrast = Contrast(before, newest, record.dataset.name, seed=record.spec.seed, custom=custom)
     by_question = None if questions is None else questions[scored]
     one = contrast.paired(metric, a[scored], b[scored], questions=by_question, better=about.better)
     return contrast.decided(one, one.p, 1)

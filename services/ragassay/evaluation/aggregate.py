@@ -48,7 +48,7 @@ from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.agreement import JuryCount
 from ragassay.judges.combine import spread
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
 from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
@@ -84,7 +84,7 @@ def aggregate(
 ) -> Report:
     """The report on all systems, whose results are read once; incomplete when a system has fewer than ``expected``."""
     now, spec = datetime.now(UTC), provenance.configuration
-    metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
+    metrics = tuple(parse(name, custom_metrics(spec)) for name in provenance.metrics)
     aggregated = {name: SystemAggregator(metrics, spec) for name in results}
     for name, rows in results.items():
         for row in rows:

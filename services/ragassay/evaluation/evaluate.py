@@ -25,7 +25,7 @@ from ragassay.llm import Prices
 from ragassay.llm.journal import CallScope
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import OPERATIONAL, Metric, parse
 from ragassay.metrics.scoring import scores as scores_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
@@ -57,7 +57,7 @@ class ScoringConfig:
     @cached_property
     def rule(self) -> AccuracyRule:
         """When an answer is accurate."""
-        return AccuracyRule.parse(self.spec.accurate, self._own)
+        return AccuracyRule.parse(self.spec.accurate, self._custom)
 
     @cached_property
     def order(self) -> tuple[Metric, ...]:
@@ -74,7 +74,7 @@ class ScoringConfig:
         for metric in metrics:
             yield from self._in_order(metric.parts, rule)
             if metric.family == "accurate":
-                yield from self._in_order([parse(name, self._own) for name in rule.metrics], rule)
+                yield from self._in_order([parse(name, self._custom) for name in rule.metrics], rule)
             yield metric
 
     @cached_property
@@ -88,8 +88,8 @@ class ScoringConfig:
         return self.spec.relevant_from if self.spec.graded else None
 
     @cached_property
-    def _own(self) -> Mapping[str, Metric]:
-        return own_metrics(self.spec)
+    def _custom(self) -> Mapping[str, Metric]:
+        return custom_metrics(self.spec)
 
 
 async def work(

@@ -25,7 +25,7 @@ from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.composite import check_own, own_metrics
+from ragassay.metrics.composite import check_custom_metrics, custom_metrics
 from ragassay.metrics.metric import METRICS, Metric, parse
 from ragassay.storage.protocol import RunRecord
 from ragassay.systems.builtin import BuiltIn
@@ -48,7 +48,7 @@ def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
 
     Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName and BadSettings.
     """
-    check_own(spec)
+    check_custom_metrics(spec)
     joined = inputs.joined()
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
@@ -85,9 +85,9 @@ def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]], da
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
-    own = own_metrics(spec)
+    custom = custom_metrics(spec)
     names = DEFAULT_METRICS if spec.metrics is None else spec.metrics
-    wanted = {metric.name: metric for metric in (parse(name, own) for name in names)} | own
+    wanted = {metric.name: metric for metric in (parse(name, custom) for name in names)} | custom
     if not wanted:
         raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
     lacking = dict.fromkeys(wanted, "")
@@ -96,7 +96,7 @@ def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]], da
         if not lacking or (spec.metrics is not None and len(lacking) < len(wanted)):
             break
     usable = {name: metric for name, metric in wanted.items() if name not in lacking}
-    if spec.metrics is None and not usable.keys() & AccuracyRule.parse(spec.accurate, own).metrics:
+    if spec.metrics is None and not usable.keys() & AccuracyRule.parse(spec.accurate, custom).metrics:
         usable = {name: metric for name, metric in usable.items() if metric.family != "accurate"}
     if not usable and any(lacking.values()):
         why = next(iter(lacking.values()))
@@ -135,7 +135,7 @@ def with_judges(record: RunRecord, config: ScoringConfig) -> RunRecord:
 
 
 def _packages_used(record: RunRecord) -> dict[str, str]:
-    families = (parse(name, own_metrics(record.spec)).family for name in record.metrics)
+    families = (parse(name, custom_metrics(record.spec)).family for name in record.metrics)
     kinds = (str(source.called.configuration.get("kind")) for source in record.systems.values() if source.called)
     packages = [*(METRICS.package(family) for family in families), *(SYSTEMS.package(kind) for kind in kinds)]
     return dict(sorted(package for package in packages if package))
@@ -156,10 +156,10 @@ def check_unchanged(runtime: Runtime, record: RunRecord) -> None:
 def check_names(record: RunRecord, where: Path) -> None:
     """Raise BadData for a built-in system, a metric or a rule of a stored record that can't be read."""
     try:
-        own = own_metrics(record.spec)
-        AccuracyRule.parse(record.spec.accurate, own)
+        custom = custom_metrics(record.spec)
+        AccuracyRule.parse(record.spec.accurate, custom)
         for name in record.metrics:
-            parse(name, own)
+            parse(name, custom)
         for source in record.systems.values():
             if source.built is not None:
                 SystemConfig.model_validate(source.built.configuration)

@@ -24,7 +24,7 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.panel import Panel, Rater, check_judges
 from ragassay.llm import LLM, LocalSpacing, Prices, RateLimit, ReplyForm, Spacing
 from ragassay.llm.journal import CallScope
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.protocol import RunRecord
 from ragassay.systems.base import LiveOptions, SystemClient
@@ -100,8 +100,8 @@ def _draws(
     if judge.cross_encoder:
         return (CrossEncoderJudge(judge.cross_encoder),)
     if judge.model in JUDGES:
-        own, timeout_s = JUDGES.get(judge.model), spec.performance.timeout_s
-        return (CustomJudge(own, criteria=spec.criteria, at_once=concurrency, timeout_s=timeout_s),) * judge.samples
+        custom, timeout_s = JUDGES.get(judge.model), spec.performance.timeout_s
+        return (CustomJudge(custom, criteria=spec.criteria, at_once=concurrency, timeout_s=timeout_s),) * judge.samples
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.yes_no import YesNoJudge
 
@@ -198,9 +198,11 @@ class Runtime:
 
     def scoring_of(self, record: RunRecord) -> ScoringConfig:
         """What judges and scores a run: made once, so that its judges learn from this run's calls alone."""
-        own = own_metrics(record.spec)
+        custom = custom_metrics(record.spec)
         return _kept(
-            self._scoring, record.id, lambda: self.scoring(record.spec, [parse(name, own) for name in record.metrics])
+            self._scoring,
+            record.id,
+            lambda: self.scoring(record.spec, [parse(name, custom) for name in record.metrics]),
         )
 
     def scoring(self, spec: EvalConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:

@@ -37,7 +37,7 @@ from ragassay.live.models import (
 )
 from ragassay.live.store import PROJECTS, Batch, ChosenRow, DueRequest, Figures, LiveStore
 from ragassay.live.windows import WindowRows, alpha_of, drift, figures_of, is_due
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState
 from ragassay.service.jobs import Jobs
@@ -277,14 +277,14 @@ class _Rows:
         self._store, self._stream, self.seen = store, stream, store.hours(stream)
         self._by_hour: dict[str, dict[str, Figures]] = {}
         stored = store.stream(stream)
-        self.rule, self._own = stored.rule, own_metrics(stored.spec) if stored.spec else {}
+        self.rule, self._custom = stored.rule, custom_metrics(stored.spec) if stored.spec else {}
 
     def of(self, windows: Sequence[str]) -> WindowRows:
         """The rows of these windows."""
         hours = [hour for window in windows for hour in hours_in(window) if hour in self.seen]
         unread = [hour for hour in hours if hour not in self._by_hour]
         self._by_hour |= self._store.figures(self._stream, unread)
-        return WindowRows({hour: self._by_hour[hour] for hour in hours}, self._own)
+        return WindowRows({hour: self._by_hour[hour] for hour in hours}, self._custom)
 
     def drift(self, window: str, alpha: float) -> tuple[list[str], list[Difference]]:
         """The windows before one in which requests came, and its differences from all of these together."""

@@ -61,15 +61,15 @@ class Part(NamedTuple):
 class WindowRows:
     """The rows of some hours. Means and intervals are of the ``sampled`` ones: those chosen by the rate.
 
-    ``own``: metrics that the stream's evaluation defines itself (``own_metrics``).
+    ``custom``: metrics that the stream's evaluation defines itself (``custom_metrics``).
     """
 
     def __init__(
-        self, by_hour: Mapping[str, Mapping[str, Figures]], own: Mapping[str, Metric] = MappingProxyType({})
+        self, by_hour: Mapping[str, Mapping[str, Figures]], custom: Mapping[str, Metric] = MappingProxyType({})
     ) -> None:
         """``by_hour``: for each job the figures of its rows, as ``figures_of`` gave them."""
         self.parts = [Part(hour, job, of) for hour, jobs in by_hour.items() for job, of in sorted(jobs.items())]
-        self.own = own
+        self.custom = custom
         self.traces = self._joined("traces")
         self.sampled = np.array(self._joined("sampled"), bool)
 
@@ -99,7 +99,7 @@ class WindowRows:
 
     def estimate(self, name: str) -> Estimate:
         """The mean of a metric, its interval, and why rows have none."""
-        values, metric = self.known(name), known_metric(name, self.own)
+        values, metric = self.known(name), known_metric(name, self.custom)
         reasons = zip(self._of_metric("reasons", name), self.sampled, strict=True)
         chosen = [reason for reason, sampled in reasons if sampled]
         missing = Counter(str(reason[1]) for reason in chosen if reason)
@@ -120,7 +120,7 @@ class WindowRows:
 
     def worst(self, metric: str, limit: int) -> list[WorstRow]:
         """The rows with the worst scores, none with the best score that there is; of equal ones the newest first."""
-        known, scores = known_metric(metric, self.own), self._of_metric("metrics", metric)
+        known, scores = known_metric(metric, self.custom), self._of_metric("metrics", metric)
         sign = -1.0 if known is not None and known.better == "lower" else 1.0
         best = max(sign * end for end in known.bounds) if known is not None and known.bounds else math.inf
         scored = [row for row, score in enumerate(scores) if score is not None and sign * score < best]
@@ -165,10 +165,10 @@ def drift(
     """Each metric of two windows that has enough rows in both, the later against the earlier one, corrected by Holm over
     the metrics. What ``compare`` does with systems that share no question; here both are one system's traffic.
     """
-    contrast = Contrast(*names, stream, alpha, own=now.own)
+    contrast = Contrast(*names, stream, alpha, custom=now.custom)
     differences = []
     for name in now.metrics:
-        metric = known_metric(name, now.own)
+        metric = known_metric(name, now.custom)
         a, b = before.known(name), now.known(name)
         if metric is not None and min(len(a), len(b)) >= MIN_ROWS:
             difference = contrast.unpaired(name, a, b, better=metric.better)

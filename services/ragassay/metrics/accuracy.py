@@ -46,17 +46,17 @@ class AccuracyRule(NamedTuple):
     alternatives: tuple[tuple[Condition, ...], ...]
 
     @classmethod
-    def parse(cls, text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> AccuracyRule:
+    def parse(cls, text: str, custom: Mapping[str, Metric] = MappingProxyType({})) -> AccuracyRule:
         """The rule that ``NAME SIGN NUMBER [and ...] [else ...]`` spells, as in the default rule.
 
-        ``own`` are the run's own metrics. Raises BadSettings that quotes the part that can't be read,
+        ``custom`` are the run's own metrics. Raises BadSettings that quotes the part that can't be read,
         UnknownName for an unknown metric.
         """
 
         def condition(part: str) -> Condition:
             match, problem = _CONDITION.fullmatch(part.strip()), f"can't read {part.strip()!r}"
             if match and _NUMBER.fullmatch(match[3]) and math.isfinite(float(match[3])):
-                read = parse(match[1], own)
+                read = parse(match[1], custom)
                 if not read.reads("accurate"):
                     return Condition(read.name, match[2], float(match[3]))
                 problem = "accurate can't depend on itself"

@@ -19,21 +19,21 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _COLUMNS = frozenset((*FIGURES, *Result.model_fields, "row", "missing"))
 
 
-def own_metrics(run: EvalConfig) -> dict[str, Metric]:
+def custom_metrics(run: EvalConfig) -> dict[str, Metric]:
     """The run's own metrics by name, each a metric wherever one is named.
 
     A composite is made of registered metrics and criteria, not of other composites. Raises BadSettings and UnknownName,
     with the place, for a composite that can't be made.
     """
     criteria = {name: criterion_metric(name) for name in run.criteria}
-    own = dict(criteria)
+    custom = dict(criteria)
     for name, weights in run.composites.items():
         try:
-            own[name] = composite_metric(name, weights, lambda text: parse(text, criteria))
+            custom[name] = composite_metric(name, weights, lambda text: parse(text, criteria))
         except BadInput as error:
             error.where = error.where or f"composites.{name}"
             raise
-    return own
+    return custom
 
 
 def criterion_metric(name: str) -> Metric:
@@ -62,8 +62,8 @@ def criterion_metric(name: str) -> Metric:
     )
 
 
-def check_own(run: EvalConfig) -> None:
-    """Raise BadSettings, with its place, for a name that the run can't give a metric; and what ``own_metrics`` raises."""
+def check_custom_metrics(run: EvalConfig) -> None:
+    """Raise BadSettings, with its place, for a name that the run can't give a metric; and what ``custom_metrics`` raises."""
     for key, names in (("criteria", run.criteria), ("composites", run.composites)):
         for name in names:
             what, hint = None, "choose another name"
@@ -77,7 +77,7 @@ def check_own(run: EvalConfig) -> None:
                 what, hint = "has no text", "say what a good answer does, in a sentence"
             if what:
                 raise BadSettings(f"{name[:60]!r} {what}", where=f"{key}.{name[:60]}", hint=hint)
-    own_metrics(run)
+    custom_metrics(run)
 
 
 def _is_metric(name: str) -> bool:

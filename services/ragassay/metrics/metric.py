@@ -267,18 +267,18 @@ def name_of(thing: object) -> str:
     return name_of(thing)
 
 
-def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric:
+def parse(text: str, custom: Mapping[str, Metric] = MappingProxyType({})) -> Metric:
     """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
 
-    ``own`` are the run's own (``own_metrics``). Raises UnknownName with the near matches, BadSettings if the parameter
+    ``custom`` are the run's own (``custom_metrics``). Raises UnknownName with the near matches, BadSettings if the parameter
     is missing, superfluous or out of range.
     """
     text = text.strip()
-    if text.lower() in own and text.lower() not in METRICS:
-        return own[text.lower()]
+    if text.lower() in custom and text.lower() not in METRICS:
+        return custom[text.lower()]
     family, argument = read_name(text, METRICS.__contains__)
     if family not in METRICS:
-        raise unknown(text, *own)
+        raise unknown(text, *custom)
     declared = METRICS.get(family)
     value = argument_value(declared.family, declared.param, argument, text, optional=declared.optional)
     return declared if value is None else replace(declared, argument=value)
@@ -287,8 +287,8 @@ def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric
 def unknown(text: str, *others: str) -> UnknownName:
     """The error on a name that is neither a metric's nor one of the ``others``."""
     error = UnknownName("metric", text.strip(), [*others, *(metric.family for metric in METRICS)])
-    own = "one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
-    error.hint = f"{error.hint}; {own}"
+    advice = "one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
+    error.hint = f"{error.hint}; {advice}"
     return error
 
 

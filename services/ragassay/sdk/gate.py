@@ -17,7 +17,7 @@ from ragassay.core.report import ReportWithResults, Source, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.evaluation.labelling import report_of
 from ragassay.evaluation.prepare import choose_metrics
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.reporting.gates import log_missed
 from ragassay.reporting.objects import Gates
 from ragassay.sdk.evaluation import (
@@ -80,7 +80,7 @@ def check(
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=where, hint=hint)
-    own = own_metrics(configuration)
+    custom = custom_metrics(configuration)
     report: ReportWithResults
     if run is not None:
         report = resolve(run).report()
@@ -94,7 +94,7 @@ def check(
         computed = [
             metric.name for metric in choose_metrics(configuration.evaluation, read.joined(), read.dataset.name)
         ]
-        gating.check_names(configuration.gates, own, computed, read.systems, read.samples)
+        gating.check_names(configuration.gates, custom, computed, read.systems, read.samples)
         checked, earlier, system = _baseline(store, configuration, reporter, read.dataset)
         _, new = finished(partial(evaluated, runtime_for(read), configuration.evaluation, read, reporter))
         for path in configuration.output:
@@ -102,7 +102,7 @@ def check(
         report = new
     alpha = configuration.statistics.alpha
     if checked:
-        results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=own)
+        results = gating.check(report, checked, earlier, baseline_system=system, alpha=alpha, metrics=custom)
     else:  # the first run of gates that are all on a drop: it is the baseline of the next one
         about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
         results = GateReport(**about, passed=True, alpha=alpha, results=())

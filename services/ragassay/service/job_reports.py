@@ -22,7 +22,7 @@ from ragassay.core.jobs import JOB_ID, Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.evaluation.labelling import report_of
-from ragassay.metrics.composite import own_metrics
+from ragassay.metrics.composite import custom_metrics
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.redis import RedisStore
@@ -115,7 +115,7 @@ class JobReports:
 
     def check_gating(self, gating: Gating, record: RunRecord, samples: Sequence[Sample]) -> None:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
-        gates.check_names(gating.gates, own_metrics(record.spec), record.metrics, record.systems, samples)
+        gates.check_names(gating.gates, custom_metrics(record.spec), record.metrics, record.systems, samples)
         without = gates.about_a_drop(gating.gates)
         if gating.baseline is not None and gating.baseline not in record.systems:
             try:
