@@ -152,7 +152,7 @@ def test_many_replacements_are_listed_up_to_three_those_with_a_price_first():
     marginal = {f"new{n} instead of old": replaced(0.02 if n == 4 else 0.001) for n in range(5)}
     lines = of_costs(costs(night(answers(COSTS, RIGHT))), marginal).answer[1:]
     assert [line.partition(",")[0] for line in lines[:-1]] == [f"With new{n} instead of old" for n in (4, 0, 1)]
-    assert lines[-1] == "Not listed: 2 more, 2 of them without a price."
+    assert lines[-1] == "Systems not listed: 2, of these without a price: 2."
 
 
 def test_a_cost_that_is_undefined_says_why():

@@ -7,6 +7,7 @@ import pytest
 
 import ragassay
 from browsing import browsing, linked, plain
+from ragassay.core.settings import Settings
 
 
 def questions(count=60):
@@ -57,6 +58,13 @@ def test_rows_are_turned_page_by_page(keep):
         assert len(table(after, "Rows")) == 10
 
 
+def test_used_datasets_are_listed_without_a_look_at_the_reports():
+    run = ragassay.evaluate([{**row, "answer": "City 1."} for row in questions(2)], metrics=["correctness"]).run.id
+    (Settings().home / "runs" / run / "report.json").write_text("{")
+    with browsing() as http:
+        assert [row[0] for row in table(http.get("/ui/datasets").text, "Used by runs")] == ["data"]
+
+
 def test_runs_on_a_dataset_are_linked(keep):
     answered = [{**row, "answer": row["ground_truth_answer"]} for row in questions(4)]
     kept = keep(answered)
@@ -70,4 +78,5 @@ def test_runs_on_a_dataset_are_linked(keep):
     assert [(row[0], row[2], row[3]) for row in used] == [("data", "4", "1"), ("cities", "2", "1")]
     assert [row[0] for row in table(found, "Used by runs")] == ["data"]
     assert f'href="/ui/runs/{run}"' in text
+    assert f'href="/ui/runs/{run}"' in listed
     assert f"<pre>ragassay evaluate {kept.reference}\n" in text

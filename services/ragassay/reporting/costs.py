@@ -71,7 +71,7 @@ def _of_marginal(marginal: Mapping[str, IncrementalCost]) -> Iterator[str]:
         yield f"With {name}, {marginal_cost(cost)}"
     if (more := len(marginal) - MAX_NAMED) > 0:
         without = sum(cost.value is None for _, cost in priced_first[MAX_NAMED:])
-        yield f"Not listed: {more} more, {without} of them without a price."
+        yield f"Systems not listed: {more}, of these without a price: {without}."
 
 
 def _thousand(cost: CostPerAccurate) -> str:

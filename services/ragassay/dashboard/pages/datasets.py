@@ -17,7 +17,7 @@ from ragassay.dashboard.site import A_PAGE, SearchText, Start, address_of, pages
 from ragassay.datasets.versions import SHORT, DatasetVersion, resolve
 from ragassay.reporting.datasets import made
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
-from ragassay.reporting.listing import RunSummary
+from ragassay.storage.protocol import RunRecord
 
 MAX_RUNS, MAX_LISTED = 20, 500  # runs on the page of a dataset, and those whose datasets are listed
 LONGEST = 1000
@@ -62,18 +62,22 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
 
 
 def _used(library: Library, text: str) -> Table | None:
-    """What the newest runs were made on, whether or not it is kept under a name; ``text``: part of a dataset's name."""
-    by_source: dict[tuple[str, str], list[RunSummary]] = {}
-    for run in islice(library.runs(), MAX_LISTED):
-        if run.dataset and text.casefold() in run.dataset.casefold():
-            by_source.setdefault((run.dataset, run.dataset_digest), []).append(run)
+    """What the newest runs were made on, whether or not it is kept under a name; ``text``: part of a dataset's name.
+
+    Only the records of the runs are read, not their reports.
+    """
+    by_source: dict[tuple[str, str], list[tuple[RunRecord, bool]]] = {}
+    for entry in islice(library.newest(), MAX_LISTED):
+        if entry.run and text.casefold() in (source := entry.run.record.dataset).name.casefold():
+            of_source = by_source.setdefault((source.name, source.digest), [])
+            of_source.append((entry.run.record, entry.status == "finished"))
     rows = tuple(
         (
             Link(name, f"/ui/runs?{address_of({'q': name})}"),
             digest[:SHORT],
-            f"{runs[0].queries:,}",
+            f"{runs[0][0].dataset.rows:,}",
             f"{len(runs):,}",
-            _run_cell(runs[0]),
+            _run_cell(runs[0][0].id, runs[0][0].spec.name, runs[0][0].created_at, has_page=runs[0][1]),
         )
         for (name, digest), runs in by_source.items()
     )
@@ -81,8 +85,8 @@ def _used(library: Library, text: str) -> Table | None:
     return Table("Used by runs", ("dataset", "digest", "rows", "runs", "newest run"), rows, note) if rows else None
 
 
-def _run_cell(run: RunSummary) -> Figure:
-    return Figure(run.name or run.id, minute(run.created_at), href=f"/ui/runs/{run.id}" if run.headline else "")
+def _run_cell(run: str, name: str | None, created_at: str, *, has_page: bool) -> Figure:
+    return Figure(name or run, minute(created_at), href=f"/ui/runs/{run}" if has_page else "")
 
 
 @router.get("/ui/datasets/{name}")
@@ -150,4 +154,4 @@ def _cells(row: Sample, *, responses: bool) -> Iterator[Cell]:
 def _of_runs(library: Library, name: str) -> Iterator[tuple[Cell, ...]]:
     for run in islice((run for run in library.runs() if run.dataset == name), MAX_RUNS):
         good = "; ".join(f"{system}: {headline}" for system, headline in run.headline.items()) or "no report yet"
-        yield _run_cell(run), good, run.judge
+        yield _run_cell(run.id, run.name, run.created_at, has_page=bool(run.headline)), good, run.judge
