@@ -45,6 +45,18 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     assert store.active() == []
 
 
+def test_nothing_is_noted_of_a_job_whose_record_is_gone(jobs, store):
+    job = submit(jobs)
+    claim = store.claim(job)
+    assert [store.starts(claim), store.starts(claim)] == [True, False]
+    store.redis.delete(store.key(job, "meta"))
+    assert not store.starts(claim)
+    store.keep_built(job, claim.system, ["a model"])
+    store.note_undelivered(job, "a webhook", "it answered 500")
+    store.note_sent(job)
+    assert not store.redis.exists(store.key(job, "meta"))
+
+
 @pytest.mark.parametrize("error", [None, ZeroDivisionError("a bug")], ids=["killed", "a bug"])
 def test_a_chunk_that_fails_again_and_again_becomes_failed_rows(make_jobs, queue, store, error):
     buggy, jobs = make_jobs(error=error), make_jobs()

@@ -300,17 +300,20 @@ class RedisStore(ProjectRedis):
 
     def starts(self, claim: Claim) -> bool:
         """Does the evaluation of the claim's system begin now? True once for each system of a job."""
-        return bool(self.redis.hsetnx(self.key(claim.job, "meta"), f"started:{claim.system}", 1))
+        return self._note(claim.job, f"started:{claim.system}", b"1")
 
     def keep_built(self, job: str, system: str, models: Sequence[str]) -> None:
         """Keep the models of a built-in system, for the report."""
-        self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps(list(models)))
+        self._note(job, f"built:{system}", orjson.dumps(list(models)))
 
     def note_undelivered(self, job: str, webhook: str, why: str) -> None:
         """Write down with a job that a webhook did not get a notification of it in all tries."""
+        self._note(job, f"undelivered:{webhook}", why.encode())
+
+    def _note(self, job: str, field: str, value: bytes) -> bool:
+        """Set a field of a job's record; False if it had the field, or is gone by now and stays so."""
         meta = self.key(job, "meta")
-        if self.redis.exists(meta):
-            self.redis.hset(meta, f"undelivered:{webhook}", why)
+        return bool(self.redis.exists(meta) and self.redis.hset(meta, field, value))
 
     def renew(self, claim: Claim) -> bool:
         """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
@@ -426,7 +429,7 @@ class RedisStore(ProjectRedis):
 
     def note_sent(self, job: str) -> None:
         """Write down that messages were sent for the job."""
-        self.redis.hset(self.key(job, "meta"), "sent_ms", int(self.now_ms()))
+        self._note(job, "sent_ms", b"%d" % self.now_ms())
 
     # --- rows -------------------------------------------------------------------------------------------------
 
