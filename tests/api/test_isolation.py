@@ -156,9 +156,9 @@ def test_no_parameter_leads_to_another_project(served, of_a, of_b, name, where, 
 def test_each_route_needs_its_scope(served, name):
     method, path, _ = ROUTES[name]
     reads = method == "GET" or name == "compareJobs"
-    scope = "operate" if path.startswith("/v1/keys") else "read" if reads else "submit"
+    scope = "admin" if path.startswith("/v1/keys") else "read" if reads else "submit"
     with stranger(served, [other for other in SCOPES if other != scope]) as http:
-        assert problem(asked(http, name, UNKNOWN), 403)["detail"] == f"this key may not {scope}"
+        assert problem(asked(http, name, UNKNOWN), 403)["detail"] == f"this key lacks the scope {scope!r}"
 
 
 @pytest.mark.parametrize("name", ROUTES)

@@ -55,7 +55,7 @@ _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_c
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
-after. If the server has keys, `/v1` requires `Authorization: Bearer KEY`: the scope `read` for GET, `operate` for keys,
+after. If the server has keys, `/v1` requires `Authorization: Bearer KEY`: the scope `read` for GET, `admin` for keys,
 `submit` for everything else. What belongs to another project is not there: 404.
 """
 

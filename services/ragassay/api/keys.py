@@ -23,7 +23,7 @@ def _access(request: Request, caller: Requester) -> Access:
     return Access(jobs_of(request, caller).store, request.app.state.settings)
 
 
-Keys = Annotated[Access, scoped(_access, "operate")]
+Keys = Annotated[Access, scoped(_access, "admin")]
 
 
 async def _key_id(key: Annotated[str, Path(description="The part of a key after ra_.")]) -> str:

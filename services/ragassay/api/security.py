@@ -154,9 +154,9 @@ async def authorized(
 def require(scope: str, caller: Requester) -> None:
     """Raise Refused if the caller's key lacks the scope."""
     if scope not in caller.scopes:
-        raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
+        raise Refused(403, "forbidden", f"this key lacks the scope {scope!r}", hint="use a key that has it")
 
 
 Reader = Annotated[Requester, Security(authorized, scopes=["read"])]
 Submitter = Annotated[Requester, Security(authorized, scopes=["submit"])]
-Operator = Annotated[Requester, Security(authorized, scopes=["operate"])]
+Operator = Annotated[Requester, Security(authorized, scopes=["admin"])]

@@ -27,7 +27,7 @@ KeyName = Annotated[str, Argument(metavar="NAME", help="What the key is for.")]
 KeyProject = Annotated[str, Option("--project", metavar="NAME", help="Whose jobs and datasets it reaches.")]
 Scopes = Annotated[
     list[str] | None,
-    Option("--scope", metavar="submit|read|operate", help="What it may do; repeatable. [submit and read]"),
+    Option("--scope", metavar="submit|read|admin", help="What it may do; repeatable. [submit and read]"),
 ]
 OneProject = Annotated[str | None, Option("--project", metavar="NAME", help="Only the keys of this project.")]
 KeyId = Annotated[str, Argument(metavar="ID", help="The part of the key after ra_.")]

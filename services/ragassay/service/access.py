@@ -26,7 +26,7 @@ from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
 from ragassay.service.projects import ProjectRedis
 
-Permission = Literal["submit", "read", "operate"]
+Permission = Literal["submit", "read", "admin"]
 SCOPES: tuple[Permission, ...] = get_args(Permission)
 SHORTEST_SECRET = 16
 MAX_KEYS = 200  # of a project
