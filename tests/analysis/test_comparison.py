@@ -317,7 +317,7 @@ def test_swapping_the_systems_flips_every_sign(table, name):
     one, other = there.metrics[name], back.metrics[name]
     turned = {"better": "worse", "worse": "better"}
     assert other.outcome == turned.get(one.outcome, one.outcome)
-    for same in ("p", "p_adjusted", "stars", "detectable"):
+    for same in ("p", "p_adjusted", "stars", "mde"):
         assert getattr(other, same) == getattr(one, same)
     assert one.outcome != "no difference shown" or one.interval.contains(0.0)
     assert (other.wins, other.losses, other.ties) == (one.losses, one.wins, one.ties)

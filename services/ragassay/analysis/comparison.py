@@ -185,8 +185,8 @@ class PairedSystems:
         alpha = self.alpha if difference.exploratory else self.alpha / tests
         if difference.corrected_by is not None or not difference.sd or alpha >= POWER:
             return decided
-        least = minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
-        return decided.model_copy(update={"detectable": least})
+        mde = minimum_detectable_effect(difference.questions, difference.sd, alpha=alpha, power=POWER)
+        return decided.model_copy(update={"mde": mde})
 
     def _untested(self, name: str, rows: MatchedRows) -> Difference:
         """An exploratory difference by the judge's own scores, without a test if the systems share queries."""

@@ -166,9 +166,9 @@ def _limits(differences: Sequence[Difference]) -> str:
 
 
 def _resolution(difference: Difference) -> str:
-    if difference.detectable is None:
+    if difference.mde is None:
         return difference.metric
-    return f"{difference.metric} ({difference.questions} pairs show about {quantity(difference.detectable, 2)} or more)"
+    return f"{difference.metric} ({difference.questions} pairs show about {quantity(difference.mde, 2)} or more)"
 
 
 def _price(pair: Pair) -> str:

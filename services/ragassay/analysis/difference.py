@@ -32,7 +32,7 @@ class Difference(FrozenModel):
     primary metrics of all systems into account and decides ``outcome``. If it finds nothing and ``interval`` leaves out 0,
     the outcome is "can't tell", with the ``reason``. An ``exploratory`` one is not among these: its outcome goes by its own
     p; one without p, such as that of a slice, has none. ``wins`` are questions on which b is better, whichever direction is
-    good. ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests. Second
+    good. ``mde`` is the minimum detectable effect: what as many rows show with a chance of 80 % at that many tests. Second
     opinions, which decide nothing: the ``t_test``, paired or Welch's, ``cohens_d`` and, of primary metrics, a ``bootstrap``
     interval; ``sd`` is the standard deviation of the differences.
     ``corrected_by``: how many labels on both sides correct delta, interval and p, if they are enough; ``uncorrected`` is the
@@ -61,7 +61,7 @@ class Difference(FrozenModel):
     wins: int | None = None
     losses: int | None = None
     ties: int | None = None
-    detectable: float | None = None
+    mde: float | None = None
     sd: float | None = None
     cohens_d: float | None = None
     t_test: Significance | None = None
