@@ -112,22 +112,22 @@ def test_a_jury_votes_by_unit_and_rows_and_report_show_where_judges_differ(evalu
     assert second["scores"] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
     assert row["evaluation"]["calls"] == 3
     with Path("rows.csv").open(encoding="utf-8-sig") as file:
-        assert next(csv.DictReader(file))["divided"].startswith("A1 support: supported 2, not_found 1; A1 truth: ")
+        assert next(csv.DictReader(file))["disagreement"].startswith("A1 support: supported 2, not_found 1; A1 truth: ")
     assert "A2 support: supported 2, not_found 1" in shown_by(cli, "--query", "q1")
     jury = system_of(report)["jury"]
-    assert (jury["rows"], jury["divided"], jury["without_verdict"]) == (6, 6, 0)
-    assert [(one["judged"], one["failed"], one["usage"]["calls"]) for one in jury["members"]] == [(6, 0, 6)] * 3
+    assert (jury["rows"], jury["disagreement"], jury["without_verdict"]) == (6, 6, 0)
+    assert [(one["judged"], one["failed"], one["usage"]["calls"]) for one in jury["judges"]] == [(6, 0, 6)] * 3
     # of each row 2 sentences with support and truth, 1 fact, relevance, refusal: b agrees on the refusal alone
-    assert [(one["labels"], one["agreed"]) for one in jury["members"]] == [(42, 36), (42, 6), (42, 42)]
+    assert [(one["labels"], one["agreed"]) for one in jury["judges"]] == [(42, 36), (42, 6), (42, 42)]
     assert "judged 6; 14.3 % of 42 labels as the jury; 6 calls" in shown_by(cli)
 
 
-def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
+def test_a_judge_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
     with Provider(then=models(a=says(), b=says("partly"), c=play.says("no verdict"))) as provider:
         report = evaluate(provider, OF_JURY, JURY)
     assert values(report) == [0.5] * 6  # supported and partly: the more sceptical one
-    member = system_of(report)["jury"]["members"][2]
-    assert (member["judged"], member["failed"]) == (0, 6)
+    judge = system_of(report)["jury"]["judges"][2]
+    assert (judge["judged"], judge["failed"]) == (0, 6)
     assert "llm:openai/c has no vote on 6 of 6 rows (the judge's reply could not be read" in shown_by(cli)
 
 

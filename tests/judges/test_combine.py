@@ -16,8 +16,8 @@ def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **c
     )
 
 
-def vote(*verdicts, members=None):
-    return voted(verdicts, members or len(verdicts), "jury")
+def vote(*verdicts, judge_count=None):
+    return voted(verdicts, judge_count or len(verdicts), "jury")
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
         if rating.role == "judge" and rating.verdict is None:
             yield "no vote", f"{rating.rater}: {rating.reason}"
     for line in disagreements(row.ratings):
-        yield "divided", line
+        yield "disagreement", line
     if row.relevant is not None and row.relevant_ranks is not None:
         at = f" at {', '.join(map(str, row.relevant_ranks))}" if row.relevant_ranks else ""
         counts = f"{len(row.relevant_ranks)} of {row.relevant} relevant ones{at}"

@@ -177,7 +177,7 @@ class Load(FrozenModel):
     retried: int
 
 
-class JuryMember(FrozenModel):
+class JuryJudge(FrozenModel):
     """A judge of a jury: rows that it ``judged``; of those that it ``failed`` on, ``reasons`` counts why.
 
     ``agreed``: how many of its ``labels`` are those that the jury elected.
@@ -194,14 +194,14 @@ class JuryMember(FrozenModel):
 
 
 class Jury(FrozenModel):
-    """Several judges of ``rows``: on ``divided`` rows they gave some label differently, on ``without_verdict`` rows fewer
+    """Several judges of ``rows``: on ``disagreement`` rows they gave some label differently, on ``without_verdict`` rows fewer
     than half of them gave a verdict.
     """
 
     rows: int
-    divided: int
+    disagreement: int
     without_verdict: int
-    members: tuple[JuryMember, ...]
+    judges: tuple[JuryJudge, ...]
 
 
 class SystemReport(FrozenModel):

@@ -12,7 +12,7 @@ import scipy  # loads scipy.special and scipy.stats at the first use
 
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Usage
-from ragassay.core.report import Jury, JuryMember
+from ragassay.core.report import Jury, JuryJudge
 from ragassay.core.statistics import Interval
 from ragassay.judges.combine import by_judge, disagreements
 from ragassay.judges.verdict import labels as labels_of
@@ -170,37 +170,37 @@ class JuryCount:
 
     def __init__(self) -> None:
         self._counts = Counter[str]()
-        self._members = defaultdict[str, Counter[str]](Counter)
+        self._labels = defaultdict[str, Counter[str]](Counter)
         self._reasons = defaultdict[str, Counter[str]](Counter)
         self._spent = defaultdict[str, tuple[Usage, Usage]](lambda: (Usage(), Usage()))
 
     def add(self, row: Result) -> None:
         """The next row; one that no jury judged counts nothing."""
-        if len(members := by_judge(row.ratings)) < 2:
+        if len(ratings := by_judge(row.ratings)) < 2:
             return
-        is_divided = any(True for _ in disagreements(row.ratings))
-        self._counts.update(rows=1, divided=is_divided, without_verdict=row.verdict is None)
+        differ = any(True for _ in disagreements(row.ratings))
+        self._counts.update(rows=1, disagreement=differ, without_verdict=row.verdict is None)
         elected = labels_of(row.verdict) if row.verdict else {}
-        for name, one in members.items():
+        for name, one in ratings.items():
             usage, waste = self._spent[name]
             self._spent[name] = usage + one.usage, waste + one.waste
             if one.verdict is None:
                 self._reasons[name][one.reason or "no verdict"] += 1
                 continue
             alike = [label == elected[unit] for unit, label in labels_of(one.verdict).items() if unit in elected]
-            self._members[name].update(judged=1, labels=len(alike), agreed=sum(alike))
+            self._labels[name].update(judged=1, labels=len(alike), agreed=sum(alike))
 
     @property
     def jury(self) -> Jury | None:
         """The figures; None if no jury judged."""
         if not self._counts:
             return None
-        members = []
+        judges = []
         for name, (usage, waste) in self._spent.items():
-            counts = {field: self._members[name][field] for field in ("judged", "labels", "agreed")}
+            counts = {field: self._labels[name][field] for field in ("judged", "labels", "agreed")}
             reasons = self._reasons[name]
             counts |= {"failed": reasons.total()}
-            members.append(
-                JuryMember(judge=name, **counts, reasons=dict(sorted(reasons.items())), usage=usage, waste=waste)
+            judges.append(
+                JuryJudge(judge=name, **counts, reasons=dict(sorted(reasons.items())), usage=usage, waste=waste)
             )
-        return Jury.model_validate({**self._counts, "members": members})
+        return Jury.model_validate({**self._counts, "judges": judges})

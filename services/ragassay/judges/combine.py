@@ -100,20 +100,20 @@ def _spent(ratings: Sequence[Rating]) -> dict[str, Any]:
     return {name: Usage.total(getattr(one, name) for one in ratings) for name in ("usage", "waste")}
 
 
-def voted(verdicts: Sequence[Verdict], members: int, judge: str) -> Verdict:
-    """The vote of ``members`` on one row; ``verdicts`` are those that there are, all on the same units.
+def voted(verdicts: Sequence[Verdict], judge_count: int, judge: str) -> Verdict:
+    """The vote of ``judge_count`` judges on one row; ``verdicts`` are those that there are, all on the same units.
 
     Probabilities are the mean; scores by probabilities (``judge_mode: probe``) are not kept. A refusal that as many say as
     deny is what is worse for the answer: a refusal, unless it would be right.
     """
-    relevance = _elected([one.relevance for one in verdicts], STEPS, members, median=True)
+    relevance = _elected([one.relevance for one in verdicts], STEPS, judge_count, median=True)
     refusals = (True, False) if verdicts[0].answerable else (False, True)
     probabilities: dict[str, list[float]] = defaultdict(list)
     for one in verdicts:
         for metric, probability in one.probability.items():
             probabilities[metric].append(probability)
     change: dict[str, Any] = {
-        name: tuple(_voted_unit(of, members) for of in zip(*(getattr(one, name) for one in verdicts), strict=True))
+        name: tuple(_voted_unit(of, judge_count) for of in zip(*(getattr(one, name) for one in verdicts), strict=True))
         for name in ("sentences", "facts", "criteria")
     }
     return verdicts[0].model_copy(
@@ -121,7 +121,7 @@ def voted(verdicts: Sequence[Verdict], members: int, judge: str) -> Verdict:
             **change,
             "judge": judge,
             "relevance": relevance,
-            "refusal": _elected([one.refusal for one in verdicts], refusals, members),
+            "refusal": _elected([one.refusal for one in verdicts], refusals, judge_count),
             "why": _why(one for one in verdicts if one.relevance == relevance),
             "suspicious": _joined(one.suspicious for one in verdicts),
             "probability": {metric: fmean(of_metric) for metric, of_metric in probabilities.items()},
@@ -129,14 +129,14 @@ def voted(verdicts: Sequence[Verdict], members: int, judge: str) -> Verdict:
     )
 
 
-def _voted_unit(of: Sequence[Unit], members: int) -> Unit:
+def _voted_unit(of: Sequence[Unit], judge_count: int) -> Unit:
     """One unit of all verdicts. Its reason is that of the first who gave the label that won.
 
     Evidence is that of all who gave it. Of a fact it is a question of its own: do the contexts hold it?
     """
     given = {name: [getattr(one, name) for one in of] for name in _ORDERS if hasattr(of[0], name)}
     change: dict[str, Any] = {
-        name: _elected(of_field, _ORDERS[name], members, median=name == "step") for name, of_field in given.items()
+        name: _elected(of_field, _ORDERS[name], judge_count, median=name == "step") for name, of_field in given.items()
     }
     field = next((name for name, label in change.items() if label), next(iter(change)))
     agree = [one for one in of if getattr(one, field) == change[field]]
@@ -153,11 +153,11 @@ def _voted_unit(of: Sequence[Unit], members: int) -> Unit:
 
 
 def _elected(
-    given: Iterable[Label | None], order: Sequence[Label], members: int, *, median: bool = False
+    given: Iterable[Label | None], order: Sequence[Label], judge_count: int, *, median: bool = False
 ) -> Label | None:
     """The label that most gave, of several the first in ``order``, or the median; None if fewer than half gave any."""
     votes = sorted(order.index(label) for label in given if label is not None)
-    if not votes or 2 * len(votes) < members:
+    if not votes or 2 * len(votes) < judge_count:
         return None
     counted = Counter(votes)
     return order[votes[(len(votes) - 1) // 2] if median else min(counted, key=lambda place: (-counted[place], place))]

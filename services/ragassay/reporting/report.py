@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ragassay.analysis.comparison import verdict
 from ragassay.core.formatting import listed, minute, number, percent
 from ragassay.core.models import Usage
-from ragassay.core.report import Distribution, JuryMember, Report, ReportWithResults, SystemReport
+from ragassay.core.report import Distribution, JuryJudge, Report, ReportWithResults, SystemReport
 from ragassay.evaluation.groups import MAX_SLICES
 from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Document, Sentences, Table
@@ -75,8 +75,8 @@ def _tables(report: Report) -> Iterator[Block]:
         cells = [(label, *map(figure, report.systems.values())) for label, figure in figures.items()]
         shown = tuple(row for row in cells if not {NOT_REPORTED, NOTHING, ""}.issuperset(row[1:]))
         yield from [Table(title, ("", *report.systems), shown)] if shown else []
-    if members := _jury(report):
-        yield Table("Jury", ("", *report.systems), members)
+    if judges := _jury(report):
+        yield Table("Jury", ("", *report.systems), judges)
     if missing := tuple(_missing(report)):
         yield Sentences("What is missing, and why", missing)
 
@@ -98,21 +98,21 @@ def _slices(report: Report, field: str) -> Table | None:
 
 
 def _jury(report: Report) -> tuple[tuple[str, ...], ...]:
-    """What each member of a jury judged, how often it is with the others, and what it took."""
+    """What each judge of a jury judged, how often it is with the others, and what it took."""
     rows: dict[str, list[str]] = {}
     for place, system in enumerate(report.systems.values()):
         if jury := system.jury:
-            cells = {one.judge: _member(one) for one in jury.members}
-            for name, cell in (cells | {"rows on which they differ": f"{jury.divided} of {jury.rows}"}).items():
+            cells = {one.judge: _jury_judge(one) for one in jury.judges}
+            for name, cell in (cells | {"rows on which they differ": f"{jury.disagreement} of {jury.rows}"}).items():
                 rows.setdefault(name, [NOTHING] * len(report.systems))[place] = cell
     return tuple((name, *cells) for name, cells in rows.items())
 
 
-def _member(member: JuryMember) -> str:
-    failed = f", failed on {member.failed}" if member.failed else ""
-    wasted = f", wasted {spent(member.waste)}" if member.waste != Usage() else ""
-    agreed = f"{percent(member.agreed / member.labels)} of {member.labels:,} labels" if member.labels else "no label"
-    return f"judged {member.judged}{failed}; {agreed} as the jury; {spent(member.usage)}{wasted}"
+def _jury_judge(judge: JuryJudge) -> str:
+    failed = f", failed on {judge.failed}" if judge.failed else ""
+    wasted = f", wasted {spent(judge.waste)}" if judge.waste != Usage() else ""
+    agreed = f"{percent(judge.agreed / judge.labels)} of {judge.labels:,} labels" if judge.labels else "no label"
+    return f"judged {judge.judged}{failed}; {agreed} as the jury; {spent(judge.usage)}{wasted}"
 
 
 def _notes(report: ReportWithResults) -> Iterator[str]:
@@ -156,9 +156,9 @@ def _missing(report: Report) -> Iterator[str]:
         if reference := system.evaluation.reference:
             for why, count in reference.reasons.items():
                 yield f"{name}: the reference judge has no verdict on {count} of {reference.asked} rows ({why})"
-        for member in system.jury.members if system.jury else ():
-            for why, count in member.reasons.items():
-                yield f"{name}: {member.judge} has no vote on {count} {of} rows ({why})"
+        for judge in system.jury.judges if system.jury else ():
+            for why, count in judge.reasons.items():
+                yield f"{name}: {judge.judge} has no vote on {count} {of} rows ({why})"
 
 
 def _details(report: Report) -> Iterator[Block]:

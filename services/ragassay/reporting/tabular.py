@@ -68,7 +68,7 @@ def flat_rows(report: ReportWithResults) -> Iterator[dict[str, Any]]:
     joined with `` | ``), ``conversation_id`` and ``history`` where rows have them, ``responded``, ``error``; a number per
     metric under its name; ``cause`` and ``why`` of an answer that is not accurate; ``METRIC_reason`` for metrics that say,
     for at least one row, why a score is what it is or is missing; ``METRIC_sd``, the standard deviation of one sample of a
-    judge, where some rows have several; ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where
+    judge, where some rows have several; ``suspicious`` (labels of suspicious texts); for rows of a jury ``disagreement``, where
     its judges differ; what the answer took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took;
     and the user's own fields as ``metadata.NAME``.
     What is missing is None.
@@ -116,7 +116,7 @@ def _columns(report: ReportWithResults) -> dict[str, _Column]:
         "why": ("text", lambda row: (failure := attribute(row)) and failure.why),
         **{name: column for name, column in optional.items() if name not in ("conversation_id", "history")},
         "suspicious": ("text", lambda row: " ".join(row.verdict.suspicious) or None if row.verdict else None),
-        **({"divided": ("text", lambda row: "; ".join(disagreements(row.ratings)) or None)} if has_jury else {}),
+        **({"disagreement": ("text", lambda row: "; ".join(disagreements(row.ratings)) or None)} if has_jury else {}),
         "model": ("text", attrgetter("model")),
     }
     taken = {name: name for name in OPERATIONAL}

@@ -112,7 +112,7 @@ def _label(request: Request, rows: RowsToLabel) -> Response:
         "answered": "",
         "beside": ("", ""),
         "reason": "",
-        "divided": [],
+        "disagreements": [],
         "sentences": [],
         "facts": [],
     }
@@ -122,7 +122,7 @@ def _label(request: Request, rows: RowsToLabel) -> Response:
             "answered": _answered(label),
             "beside": _beside(row, label),
             "reason": row.scores[rows.metric].reason or "",
-            "divided": list(disagreements(row.ratings)),
+            "disagreements": list(disagreements(row.ratings)),
             "sentences": sentences,
             "facts": facts,
         }

@@ -230,6 +230,6 @@ def _row(
             for column, one in every
             if column.rows is not chosen.rows or one.system != row.system
         ],
-        divided=list(disagreements(row.ratings)),
+        disagreements=list(disagreements(row.ratings)),
         legend=failing.legend([row]),
     )
