@@ -1,14 +1,19 @@
 """The pages as the service serves them: who may see them, the project's jobs alone, and a job while it runs."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
-from api.projects import BOOTSTRAP, filled, keyed_server, made_key, marked
+from api.projects import BOOTSTRAP, caller, filled, keyed_server, made_key, marked
 from api_server import rows
 from payloads import PAYLOADS
+from polling import until
+from ragassay.core.errors import NotFound
+from ragassay.dashboard.site import AT_ONCE
 
 MARK = "marked-of-a"
 
@@ -139,6 +144,38 @@ def test_a_session_ends_by_signing_out_and_with_its_key(keyed):
         assert other.get("/ui/runs").status_code == 200
         keyed.access.revoke(second.id)
         assert other.get("/ui/runs").status_code == 303
+
+
+def test_slow_analyses_hold_up_no_status_login_list_or_report_without_labels(keyed, keys, monkeypatch):
+    job, key, *_ = keys
+    begun, done = [], threading.Event()
+
+    def compare(*_, **__):
+        begun.append(job)
+        done.wait(60)
+        raise NotFound("it was slow")
+
+    monkeypatch.setattr("ragassay.analysis.comparison.compare", compare)
+    with caller(keyed, key) as http, signed_in(keyed, key) as pages, ThreadPoolExecutor(50) as pool:
+        labelled = http.post("/v1/jobs", json={"samples": rows(3), "metrics": ["faithfulness"]}).json()["id"]
+        keyed.work()
+        label = {"row": "q1", "value": "1", "by": "Ada"}
+        assert pages.post(f"/ui/runs/{labelled}/label", data=label).status_code == 303
+        assert pages.get("/ui/runs").status_code == 200  # what it says of the newest run is held from here on
+        asked = [pool.submit(pages.get, f"/ui/compare?run={job}") for _ in range(45)]  # more than there are threads
+        asked += [pool.submit(http.post, "/v1/comparisons", json={"jobs": [job]}) for _ in range(5)]
+        try:
+            until(lambda: len(begun) >= AT_ONCE)
+            for path in (f"/v1/jobs/{job}", f"/v1/jobs/{job}/report"):
+                assert http.get(path).status_code == 200
+            with signed_in(keyed, key) as another:
+                assert another.get("/ui/runs").status_code == 200
+            with pytest.raises(httpx.ReadTimeout):  # labels correct its means, so it waits for its turn
+                http.get(f"/v1/jobs/{labelled}/report", timeout=1)
+            assert len(begun) == AT_ONCE
+        finally:
+            done.set()
+    assert {one.result().status_code for one in asked} == {404}
 
 
 def test_wrong_keys_are_counted_at_the_door(keyed):

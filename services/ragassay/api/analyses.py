@@ -11,10 +11,11 @@ from ragassay.analysis.costs import CostReport, cost_query
 from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.api.bodies import json_body
-from ragassay.api.dependencies import FileForm, QueryParameters, Reads, analyse, answers
+from ragassay.api.dependencies import FileForm, QueryParameters, Reads, answers
 from ragassay.api.problems import takes
 from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel
+from ragassay.dashboard.site import analyse
 from ragassay.reporting.comparison import EXPORTERS
 from ragassay.reporting.costs import EXPORTERS as COST_EXPORTERS
 from ragassay.reporting.files import FILES

@@ -42,13 +42,13 @@ from ragassay.api.webhooks import NewWebhook
 from ragassay.core.models import Sample
 from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.core.settings import Settings
+from ragassay.dashboard.site import AT_ONCE
 from ragassay.judges.prompt import read_prompt
 from ragassay.live.models import DatasetAddition, NewStream
 from ragassay.service.access import asks_for_key
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
-AT_ONCE = 2  # submissions and analyses at a time, and datasets: each may take seconds of CPU and 150 MB
 SPANS_AT_ONCE = 4  # bodies of spans that are read at a time
 _ROUTES = (jobs, analyses, datasets, schedules, live, webhooks, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import Depends, Path, Request, Response, Security
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,8 +18,6 @@ from ragassay.service.access import Requester
 from ragassay.service.job_state import no_job
 from ragassay.service.jobs import MAX_ROWS_A_PAGE, Jobs
 from ragassay.service.notifications import MAX_ID
-
-T = TypeVar("T")
 
 
 def scoped(make: Callable[[Request, Requester], Any], scope: str) -> Any:
@@ -92,8 +89,3 @@ def answers(model: type[BaseModel], *formats: str) -> dict[int | str, dict[str, 
         text = {"type": "string", "format": "binary"} if form in BINARY else {"type": "string"}
         content[MEDIA_TYPES[form].partition(";")[0]] = {"schema": text}
     return {200: {"model": model, "content": content}}
-
-
-async def analyse(request: Request, work: Callable[[], T]) -> T:
-    """What ``work`` returns, from a thread. Few run at a time: each takes seconds of CPU and up to 150 MB."""
-    return await to_thread.run_sync(work, limiter=request.app.state.analyses)

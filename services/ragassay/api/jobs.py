@@ -17,13 +17,14 @@ from redis.exceptions import RedisError
 from ragassay.analysis.gates import GateReport
 from ragassay.api import submission
 from ragassay.api.bodies import read_json
-from ragassay.api.dependencies import LOCATED, FileForm, JobId, Page, QueryParameters, Reads, Submits, analyse, answers
+from ragassay.api.dependencies import LOCATED, FileForm, JobId, Page, QueryParameters, Reads, Submits, answers
 from ragassay.api.problems import takes
 from ragassay.core.errors import NotFound
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import ENDED, Job, JobPage, JobStatus, ResultPage
 from ragassay.core.report import ReportWithResults
-from ragassay.evaluation.labelling import report_of
+from ragassay.dashboard.site import analyse
+from ragassay.evaluation.labelling import labels_of, report_of
 from ragassay.reporting.files import EXPORTERS, FILES, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
@@ -97,10 +98,13 @@ async def get_report(jobs: Reads, request: Request, job: JobId, query: Annotated
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
     run = JobRun(jobs.store, job)
-    if query.format == "json" and query.fields is None:
-        read = await to_thread.run_sync(report_of, run)
-        return StreamingResponse(read.json_parts(), media_type=MEDIA_TYPES["json"])
-    return await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
+    if query.format != "json" or query.fields is not None:
+        return await analyse(request, lambda: query.respond(EXPORTERS, report_of(run), job))
+    if await to_thread.run_sync(labels_of, run):  # they correct means, which takes seconds of a long run
+        report = await analyse(request, lambda: report_of(run))
+    else:
+        report = await to_thread.run_sync(run.report_with_results)
+    return StreamingResponse(report.json_parts(), media_type=MEDIA_TYPES["json"])
 
 
 @router.get("/{job}/gates", response_class=Response, responses=answers(GateReport, "md", "xml"))

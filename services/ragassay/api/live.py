@@ -10,10 +10,11 @@ from pydantic import Field
 
 from ragassay.api import submission
 from ragassay.api.bodies import json_body, limited, media_type
-from ragassay.api.dependencies import QueryParameters, analyse, jobs_of, scoped
+from ragassay.api.dependencies import QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond, takes
 from ragassay.core.errors import AssayError
 from ragassay.core.settings import Settings
+from ragassay.dashboard.site import analyse
 from ragassay.datasets.versions import DatasetVersion
 from ragassay.live import otlp
 from ragassay.live.models import (

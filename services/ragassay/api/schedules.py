@@ -9,7 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from ragassay.api.bodies import json_body
-from ragassay.api.dependencies import LOCATED, Page, analyse, scoped
+from ragassay.api.dependencies import LOCATED, Page, scoped
 from ragassay.api.problems import Refused, takes
 from ragassay.api.submission import read_scheduled
 from ragassay.core.schedules import (
@@ -22,6 +22,7 @@ from ragassay.core.schedules import (
     ScheduledRun,
     SchedulePage,
 )
+from ragassay.dashboard.site import analyse
 from ragassay.service.access import Requester
 from ragassay.service.cron import Cron
 from ragassay.service.schedules import Schedules

@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from ragassay.api import submission
-from ragassay.api.dependencies import JobId, analyse
+from ragassay.api.dependencies import JobId
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, require
 from ragassay.api.sessions import SESSION_S, Sessions
@@ -26,7 +26,7 @@ from ragassay.core.validation import problems
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import live, planned
 from ragassay.dashboard.service import ServiceLibrary
-from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
+from ragassay.dashboard.site import Elsewhere, analyse, body, form_of, pages, shown
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
 from ragassay.service.jobs import shown as shown_job

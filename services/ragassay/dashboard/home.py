@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
@@ -19,14 +20,17 @@ MAX_RUNS = 14  # in the chart
 MAX_SHOWN = 3
 
 
-def latest(library: Library, listed: Sequence[RunSummary]) -> Document | None:
-    """The newest run with a report: which of its systems is better, or what has changed; and the figure over the last runs."""
+def latest(library: Library, listed: Sequence[RunSummary], *, held: bool = False) -> Document | None:
+    """The newest run with a report: which of its systems is better, or what has changed; and the figure over the last runs.
+
+    This may take seconds; ``held``: None unless it was made before.
+    """
     newest = next((run for run in listed if run.figures), None)
     if newest is None:
         return None
     labels = len(library.labels(newest.id))
     key = library.where, library.version(newest.id), labels, tuple((run.id, run.status) for run in listed)
-    document: Document = library.held("latest", key, lambda: _latest(library, newest))
+    document: Document | None = library.held("latest", key, None if held else partial(_latest, library, newest))
     return document
 
 

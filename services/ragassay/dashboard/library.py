@@ -21,7 +21,6 @@ from ragassay.reporting.listing import RunSummary
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import Entry, Run
 
-ANALYSES = 2  # at a time: each may take seconds of CPU
 MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2, "latest": 4, "labelling": 4}  # an open run has all samples
 
 
@@ -37,7 +36,6 @@ class Library(ABC):
     datasets: DatasetStore
 
     def __init__(self) -> None:
-        self._analyses = threading.BoundedSemaphore(ANALYSES)
         self._held: dict[str, OrderedDict[Any, Any]] = {kind: OrderedDict() for kind in MAX_HELD}
         self._holding = threading.Lock()
 
@@ -98,13 +96,11 @@ class Library(ABC):
 
     def costs(self, query: CostQuery) -> CostReport:
         """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
-        with self._analyses:
-            return cost_report(self.newest(), query)
+        return cost_report(self.newest(), query)
 
     def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
         """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
-        with self._analyses:
-            return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
+        return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""
@@ -123,10 +119,10 @@ class Library(ABC):
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
         add_labels(self.open(run), labels)
 
-    def held(self, kind: str, key: Hashable, read: Callable[[], Any]) -> Any:
-        """What was read under a key: the same object, while it is one of the few that are held."""
+    def held(self, kind: str, key: Hashable, read: Callable[[], Any] | None) -> Any:
+        """What was read under a key: the same object, while it is one of the few that are held; without ``read`` only then."""
         held = self._held[kind]
-        if (found := held.get(key)) is None:
+        if (found := held.get(key)) is None and read:
             found = read()
             with self._holding:
                 found = held.setdefault(key, found)

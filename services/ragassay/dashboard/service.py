@@ -93,8 +93,7 @@ class ServiceLibrary(Library):
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         """Systems side by side: jobs, or JOB#SYSTEM; raises as ``JobReports.compare`` does."""
-        with self._analyses:
-            return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
+        return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, Conflict while the job has not finished."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial, wraps
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
@@ -32,6 +33,7 @@ from ragassay.service.connection import unavailable
 _log = logging.getLogger("ragassay.dashboard")
 HERE = Path(__file__).parent
 A_PAGE = 50  # runs, or rows
+AT_ONCE = 2  # analyses and submissions at a time: each may take seconds of CPU and 150 MB
 MAX_PLACES = 10**9
 LONGEST_S = 60.0  # that a form may take to arrive
 POLICY = (
@@ -49,6 +51,7 @@ OF_SERVICE = {"Live": "/ui/live", "Schedules": "/ui/schedules", "Alerts": "/ui/a
 SearchText = Annotated[str, Query(max_length=200)]
 AnyForm = Annotated[str, Query(max_length=30, alias="as")]  # the page, or a file of a format
 Start = Annotated[int, Query(ge=0, le=MAX_PLACES, alias="from")]
+T = TypeVar("T")
 
 
 def address_of(values: Mapping[str, Any]) -> str:
@@ -56,7 +59,6 @@ def address_of(values: Mapping[str, Any]) -> str:
     return urlencode({key: value for key, value in values.items() if value not in (None, "", ())}, doseq=True)
 
 
-_exporting = threading.BoundedSemaphore(2)  # documents of many rows take memory
 _TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {
@@ -80,8 +82,7 @@ def file(content: bytes | Iterable[bytes], name: str, form: str) -> Response:
 
 def exported(name: str, exporters: Exporters[Any], document: object, form: str) -> Response:
     """A document as a file; raises UnknownName, MissingExtra."""
-    with _exporting:
-        return file(exporters.whole(document, form), name, form.lower())
+    return file(exporters.whole(document, form), name, form.lower())
 
 
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -170,6 +171,21 @@ def form_of(sent: bytes) -> dict[str, str]:
         return {name: values[-1] for name, values in parse_qs(sent.decode(), max_num_fields=20).items()}
     except ValueError as error:
         raise BadInput(f"the form can't be read ({error})") from None
+
+
+async def analyse(request: Request, work: Callable[[], T]) -> T:
+    """What ``work`` returns, from a thread. Few run at a time, so that threads are left for all other requests."""
+    return await to_thread.run_sync(work, limiter=request.app.state.analyses)
+
+
+def analysis(page: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+    """A page that takes seconds, as ``analyse`` makes it."""
+
+    @wraps(page)
+    async def analysed(request: Request, **asked: Any) -> Response:
+        return await analyse(request, partial(page, request, **asked))
+
+    return analysed
 
 
 def pages() -> APIRouter:

@@ -19,7 +19,7 @@ from ragassay.core.report import run_and_system
 from ragassay.core.statistics import Interval
 from ragassay.dashboard.changes import CHANGES, against, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import AnyForm, exported, pages, shown, shown_document
+from ragassay.dashboard.site import AnyForm, analysis, exported, pages, shown, shown_document
 from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.reporting.document import Document, Link
 from ragassay.reporting.trends import change_sentence
@@ -29,6 +29,7 @@ router = pages()
 
 
 @router.get("/ui/compare")
+@analysis
 def _compare(
     request: Request,
     run: Annotated[list[str] | None, Query(max_length=20)] = None,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
-from anyio import to_thread
 from fastapi import Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.core.errors import NotFound
 from ragassay.core.formatting import number, percent
-from ragassay.dashboard.site import SearchText, body, form_of, pages, shown, shown_document
+from ragassay.dashboard.site import SearchText, analysis, body, form_of, pages, shown, shown_document
 from ragassay.live.models import STATUSES, LiveWindow, RequestStatus, WindowKind
 from ragassay.live.traffic import LiveTraffic
 from ragassay.reporting.charts import Drawn, over_time
@@ -61,7 +59,8 @@ def _streams(request: Request, live: Own) -> Response:
 
 
 @router.get("/ui/live/{stream}")
-async def _stream(
+@analysis
+def _stream(
     request: Request,
     live: Own,
     stream: str,
@@ -69,13 +68,6 @@ async def _stream(
     metric: SearchText = "",
     status: SearchText = "",
     added: SearchText = "",
-) -> Response:
-    page = partial(_page, request, live, stream, kind, metric, status, added)
-    return await to_thread.run_sync(page, limiter=request.app.state.analyses)
-
-
-def _page(
-    request: Request, live: LiveTraffic, stream: str, kind: WindowKind, metric: str, status: str, added: str
 ) -> Response:
     known, windows = live.stream(stream), live.windows(stream, kind, WINDOWS)
     metrics = sorted({name for window in windows for name in window.metrics}, key=_place)

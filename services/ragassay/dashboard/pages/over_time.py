@@ -13,7 +13,7 @@ from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.dashboard.changes import marginal_costs, since_last_week
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import pages, shown
+from ragassay.dashboard.site import analysis, pages, shown
 from ragassay.reporting.costs import of_costs
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import of_trend
@@ -37,6 +37,7 @@ def _choices(runs: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 @router.get("/ui/cost")
+@analysis
 def _cost(
     request: Request,
     since: OptionText = "",
@@ -59,6 +60,7 @@ def _cost(
 
 
 @router.get("/ui/trends")
+@analysis
 def _trends(
     request: Request,
     metric: OptionText = "",

@@ -153,7 +153,7 @@ class ChosenRows:
 @router.get("/ui/runs/{run}/queries")
 def _queries(request: Request, run: str, start: Start = 0) -> Response:
     library: Library = request.state.library
-    report, chosen = library.report(run), ChosenRows(request, run)
+    report, chosen = library.report(run, labels=False), ChosenRows(request, run)
     metrics, asked = report.provenance.metrics, chosen.asked
     named = {asked.get("sort", "").removeprefix("-").lower()}
     named |= {re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())}
@@ -200,7 +200,7 @@ def _row(
 ) -> Response:
     """A row by its position in a selection, or by its query's id."""
     library: Library = request.state.library
-    report, chosen = library.report(run), ChosenRows(request, run)
+    report, chosen = library.report(run, labels=False), ChosenRows(request, run)
     at = chosen.position(id) if at is None else at
     rows = chosen.rows.at(chosen.places[at : at + 1])
     if not rows:
