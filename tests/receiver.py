@@ -41,7 +41,7 @@ class _Told(Quiet, BaseHTTPRequestHandler):
         receiver, body = self.server, self.rfile.read(int(self.headers["Content-Length"]))
         with receiver.lock:
             receiver.at_once += 1
-            receiver.most_at_once = max(receiver.most_at_once, receiver.at_once)
+            receiver.max_at_once = max(receiver.max_at_once, receiver.at_once)
             headers = {name.lower(): value for name, value in self.headers.items()}
             receiver.got.append(Got(self.path, headers, body))
             answer = receiver.answers.pop(0) if receiver.answers else 204
@@ -63,7 +63,7 @@ class _Told(Quiet, BaseHTTPRequestHandler):
 
 class Receiver(LoopbackServer):
     def __init__(self, *answers):
-        self.answers, self.got, self.at_once, self.most_at_once = list(answers), [], 0, 0
+        self.answers, self.got, self.at_once, self.max_at_once = list(answers), [], 0, 0
         self.lock = threading.Lock()
         super().__init__(_Told)
         self.url += "/hook"

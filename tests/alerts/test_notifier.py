@@ -170,7 +170,7 @@ def test_two_beats_do_not_deliver_at_once(alerts, notify, receiver, webhook):
     go.set()
     first.join(30)
     assert [got.document["data"]["job"] for got in receiver.got] == ["job-0", "job-1", "job-2"]
-    assert receiver.most_at_once == 1
+    assert receiver.max_at_once == 1
 
 
 def test_a_round_ends_in_time_however_many_receivers_are_slow_and_no_webhook_waits_for_ever(

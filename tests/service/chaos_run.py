@@ -140,8 +140,8 @@ class SecondWorker:
 class Chaos:
     """The service, its provider, and what was done to them. ``breaches`` is what did not hold."""
 
-    def __init__(self, seed=1, *, most_rows=1000):
-        self.chance, self.seed, self.most_rows = random.Random(seed), seed, most_rows
+    def __init__(self, seed=1, *, max_rows=1000):
+        self.chance, self.seed, self.max_rows = random.Random(seed), seed, max_rows
         self.done, self.totals, self.breaches = Counter(), Counter(), []
         self._calm, self._frozen, self._ordered = {}, [], {}
 
@@ -197,11 +197,11 @@ class Chaos:
     # --- what is done to them ---------------------------------------------------------------------------------
 
     def round(self, small, actions, *, may_pause=True):
-        """One job of ``most_rows`` rows and a small one, hurt meanwhile; then everything is checked.
+        """One job of ``max_rows`` rows and a small one, hurt meanwhile; then everything is checked.
 
         ``may_pause``: at times the budget of the larger one is too small at first.
         """
-        sizes = {"thing": self.most_rows, "other": small}
+        sizes = {"thing": self.max_rows, "other": small}
         calm = {of: self.calm(of, size) for of, size in sizes.items()}
         self.provider.forget()
         self.provider.hurts = True
@@ -375,7 +375,7 @@ def main():
     asked.add_argument("--minutes", type=float, default=5.0)
     asked.add_argument("--rows", type=int, default=1000, help="of the larger job of a round")
     chosen = asked.parse_args()
-    with Chaos(chosen.seed, most_rows=chosen.rows) as chaos:
+    with Chaos(chosen.seed, max_rows=chosen.rows) as chaos:
         end, rounds = time.monotonic() + 60 * chosen.minutes, 0
         while time.monotonic() < end and len(chaos.breaches) < 20:
             chaos.round(chaos.chance.choice(SMALL), chaos.drawn())

@@ -17,7 +17,7 @@ EVERY_STEP = (
 
 @pytest.fixture(scope="module")
 def chaos():
-    with Chaos(seed=1, most_rows=400) as running:
+    with Chaos(seed=1, max_rows=400) as running:
         yield running
 
 
@@ -34,7 +34,7 @@ def test_a_round_of_kills_at_every_step_gives_the_reports_of_a_calm_run(chaos, c
 
 def test_a_settlement_that_is_dropped_counts_as_a_call_with_an_unknown_outcome(chaos):
     uncertain = chaos.totals["calls uncertain"]
-    chaos.most_rows = 50
+    chaos.max_rows = 50
     chaos.round(1, ["settle dropped"], may_pause=False)  # a resume would make the call again
     assert chaos.breaches == []
     assert chaos.totals["calls uncertain"] > uncertain

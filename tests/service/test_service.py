@@ -399,7 +399,7 @@ def test_an_upload_of_many_rows_leaves_the_memory_of_the_api_as_it_was(service):
         json.dumps({"query_id": f"q{n}", "query": f"{n}?", **row}).encode() + b"\n" for n in range(20_000)
     )  # 27 MB
 
-    def most_resident():
+    def max_resident():
         """The most bytes in memory since the mark was reset."""
         return int(re.search(r"VmHWM:\s+(\d+)", (process / "status").read_text())[1]) * 1024
 
@@ -408,9 +408,9 @@ def test_an_upload_of_many_rows_leaves_the_memory_of_the_api_as_it_was(service):
     small = service.client.put("/v1/datasets/small", content=b'{"query": "?"}\n', headers=JSON_LINES)
     assert small.status_code == 201, service.logs()
     (process / "clear_refs").write_text("5")
-    before = most_resident()
+    before = max_resident()
     sent = service.client.put("/v1/datasets/large", content=lines, headers=JSON_LINES, timeout=120)
     shadow.unlink()
     assert (sent.status_code, sent.json()["rows"]) == (201, 20_000)
-    assert most_resident() - before < 20_000_000
+    assert max_resident() - before < 20_000_000
     assert list((service.folder / "home" / "uploads").iterdir()) == []

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, most_telling, overall, sentences
+from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, overall, pairs_to_show, sentences
 from ragassay.analysis.difference import NOT_TESTED, Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
@@ -440,7 +440,7 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
     except AssayError as error:
         return (error.message,)
     lines: list[str] = []
-    for pair in (comparison.pairs[n] for n in most_telling(comparison.pairs)):
+    for pair in (comparison.pairs[n] for n in pairs_to_show(comparison.pairs)):
         of_pair = sentences(pair, comparison.primary, comparison.alpha, comparison.correction)
         better = _with_interval(of_pair.in_short, pair.metrics.get("accurate"))
         lines += filter(None, (better, of_pair.finding, of_pair.price))

@@ -80,7 +80,7 @@ def accuracy_sentence(accurate: Difference) -> str:
     return f"{claim}: {percent(now)}{against} ({accurate.losses:,} got worse, {accurate.wins:,} better)."
 
 
-def most_telling(pairs: Sequence[Pair]) -> list[int]:
+def pairs_to_show(pairs: Sequence[Pair]) -> list[int]:
     """The places of the ``MAX_PAIRS`` pairs that a verdict over many systems speaks of: better ones, worse ones, the surest."""
 
     def order(n: int) -> tuple[bool, bool, float]:
@@ -96,7 +96,7 @@ def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: Pareto)
     """The verdict of the only pair, or who is accurate and what is shown of each; and which systems are Pareto-optimal."""
     if len(pairs) == 1:
         return tuple(filter(None, of_pairs[0]))
-    shown = [of_pairs[n] for n in most_telling(pairs)] if len({pair.a for pair in pairs}) == 1 else of_pairs
+    shown = [of_pairs[n] for n in pairs_to_show(pairs)] if len({pair.a for pair in pairs}) == 1 else of_pairs
     lines = [" ".join(filter(None, (one.in_short, one.finding))) for one in shown]
     if len(pairs) > len(shown):
         lines[-1] += f" {len(pairs) - len(shown)} more systems have a verdict of their own."

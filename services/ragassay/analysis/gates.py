@@ -24,7 +24,7 @@ from ragassay.core.formatting import listed, number
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.groups import RowIndexes, most_values, slice_value
+from ragassay.evaluation.groups import RowIndexes, max_values, slice_value
 from ragassay.metrics.accuracy import NUMBER
 from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import Metric
@@ -209,7 +209,7 @@ def _check_slice(slice_: str, has_slices: bool, samples: Sequence[Sample], where
     elif not values or (has_value and value not in values):
         problem = f"no row is in the slice {slice_!r}"
         hint = f"rows have: {listed(values, most=8)}" if values else f"no row has a {field}"
-    elif len(values) > (most := most_values(field, len(samples))):
+    elif len(values) > (most := max_values(field, len(samples))):
         problem = f"{field} has {len(values)} values, too many for slices"
         hint = f"a field of at most {most} values groups {len(samples)} rows"
     else:

@@ -24,7 +24,7 @@ def estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], *
     """
     whole = Usage.total([_estimate(runtime, spec, one, err=err) for one in inputs.values()])
     if len(inputs) > 1:
-        typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {_most(whole.cost_usd)}", err=err)
+        typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {_max_cost(whole.cost_usd)}", err=err)
 
 
 def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) -> Usage:
@@ -38,7 +38,7 @@ def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) 
     lines += [f"{rows} requests to the system {name}, whose cost is not known before" for name in called]
     if estimated.answers and any(system.source.built for system in systems.values()):
         used = Usage.total(estimated.answers)
-        lines += [f"{used.calls} answer calls of the systems, {_tokens(used)}, {_most(used.cost_usd)}"]
+        lines += [f"{used.calls} answer calls of the systems, {_tokens(used)}, {_max_cost(used.cost_usd)}"]
     unknown = [name for name in estimated.by_judge if name in JUDGES]
     lines += [f"what the judge {name} asks and spends is not known before" for name in unknown]
     for line in lines:
@@ -61,7 +61,7 @@ def print_calls(by_judge: Mapping[str, Sequence[Usage]], prices: Prices, *, err:
     if not used.calls:
         return used
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
-    typer.echo(unknown if cost is None else f"{_most(cost)} if every call had to be made twice", err=err)
+    typer.echo(unknown if cost is None else f"{_max_cost(cost)} if every call had to be made twice", err=err)
     return used.model_copy(update={"cost_usd": cost})
 
 
@@ -73,5 +73,5 @@ def _tokens(used: Usage) -> str:
     return f"at most about {used.input_tokens:,} input and {used.output_tokens:,} output tokens"
 
 
-def _most(usd: float | None) -> str:
+def _max_cost(usd: float | None) -> str:
     return "of unknown cost" if usd is None else f"at most about {usd:.4f} USD"

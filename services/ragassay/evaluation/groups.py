@@ -61,7 +61,7 @@ def group_value(row: Mapping[str, Any], name: str) -> str | None:
     return str(value) if isinstance(value, str | int | bool) else None
 
 
-def most_values(field: str, rows: int) -> int:
+def max_values(field: str, rows: int) -> int:
     """Of how many values a field may be to group so many rows; one with more is an identifier, or differs in most rows."""
     is_optional = field.startswith("metadata.") or field == "conversation_id"
     return min(MAX_SLICES, max(1, rows // 2)) if is_optional else MAX_SLICES
@@ -94,5 +94,5 @@ class SliceGroups:
         for field, groups in self._by_field.items():
             if groups is None and field in ("category", "difficulty"):
                 yield field, {}
-            elif groups and len(groups) <= most_values(field, self._rows):
+            elif groups and len(groups) <= max_values(field, self._rows):
                 yield field, {value: np.asarray(rows) for value, rows in sorted(groups.items())}

@@ -143,7 +143,7 @@ class Jobs:
     ) -> None:
         check_memory(self.store)
         record = prepare(spec, inputs, job)
-        if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
+        if most := self.registered.max_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
         self.store.create(

@@ -52,7 +52,7 @@ class RegisteredSystem:
         return source.model_copy(update={"digest": _digest(self.config.model_dump(mode="json"))})
 
     @property
-    def most_rows(self) -> int | None:
+    def max_rows(self) -> int | None:
         """How many queries it surely answers or fails in the time that a worker has for a chunk; None for any number."""
         if isinstance(self.config, SystemConfig):
             return None
@@ -129,9 +129,9 @@ class Registered:
         """The systems of these names for a job of so many rows; raises UnknownName, and what a corpus raises."""
         return {name: SystemInput(self._public(self._named(name), rows), {}) for name in names}
 
-    def most_rows(self, names: Iterable[str]) -> int | None:
+    def max_rows(self, names: Iterable[str]) -> int | None:
         """The most rows that a chunk of a job with these systems may have; None for any number."""
-        known = [self._systems[name].most_rows for name in names if name in self._systems]
+        known = [self._systems[name].max_rows for name in names if name in self._systems]
         return min((most for most in known if most is not None), default=None)
 
     def own(self, name: str, source: Source) -> Source:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import numpy as np
 from fastapi import Query, Request, Response
 
-from ragassay.analysis.describe import most_telling
+from ragassay.analysis.describe import pairs_to_show
 from ragassay.analysis.models import Comparison, Pair
 from ragassay.core.formatting import minute, split_names
 from ragassay.core.report import run_and_system
@@ -67,7 +67,7 @@ def _compare(
         formats=EXPORTERS.names(),
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         shared=shared,
-        changes=[link for n in most_telling(made.pairs) for link in _changes(library, made, made.pairs[n])],
+        changes=[link for n in pairs_to_show(made.pairs) for link in _changes(library, made, made.pairs[n])],
         document=replace(document, answer=(*document.answer, *others)),
     )
 
