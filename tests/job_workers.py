@@ -81,7 +81,7 @@ class PayingJudge(ScriptedJudge):
 
     def __init__(self, price=0.001, outage=None):
         super().__init__()
-        self.most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * price)
+        self.max_usage = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * price)
         self.bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=price)
         self.down, self.garbled, self.outage, self.paid, self.refused = set(), set(), outage, [], []
 
@@ -96,7 +96,7 @@ class PayingJudge(ScriptedJudge):
         query = sample.query_id
         try:
             async with journal.attempt(
-                Call(id=query, content=f"x{query}", purpose="judge", query_id=query), self.most
+                Call(id=query, content=f"x{query}", purpose="judge", query_id=query), self.max_usage
             ) as attempt:
                 if attempt.reply is None and self.outage:
                     self.refused.append(query)

@@ -18,7 +18,7 @@ from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.storage.selection import Selection
 
 PRICE = 0.25  # sums of it are exact
-MOST, BILL = PayingJudge(PRICE).most, PayingJudge(PRICE).bill
+MOST, BILL = PayingJudge(PRICE).max_usage, PayingJudge(PRICE).bill
 
 
 @pytest.fixture

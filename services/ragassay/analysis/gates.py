@@ -209,9 +209,9 @@ def _check_slice(slice_: str, has_slices: bool, samples: Sequence[Sample], where
     elif not values or (has_value and value not in values):
         problem = f"no row is in the slice {slice_!r}"
         hint = f"rows have: {listed(values, most=8)}" if values else f"no row has a {field}"
-    elif len(values) > (most := max_values(field, len(samples))):
+    elif len(values) > (limit := max_values(field, len(samples))):
         problem = f"{field} has {len(values)} values, too many for slices"
-        hint = f"a field of at most {most} values groups {len(samples)} rows"
+        hint = f"a field of at most {limit} values groups {len(samples)} rows"
     else:
         return
     raise BadSettings(problem, where=where, hint=hint)

@@ -86,8 +86,8 @@ class Attempt:
 class Journal(Protocol):
     """Keeps the attempts of calls, so that a finished call is never paid again. Used by many tasks at once."""
 
-    def attempt(self, call: Call, most: Usage) -> AbstractAsyncContextManager[Attempt]:
-        """One request, with ``most`` reserved for the length of the block; no request if its ``reply`` is there.
+    def attempt(self, call: Call, max_usage: Usage) -> AbstractAsyncContextManager[Attempt]:
+        """One request, with ``max_usage`` reserved for the length of the block; no request if its ``reply`` is there.
 
         Raises BudgetReached, and what a full store raises.
         """

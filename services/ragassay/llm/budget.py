@@ -19,24 +19,24 @@ class BudgetAccount:
         self._reserved: list[Usage] = []
         self._changed = asyncio.Condition()
 
-    async def reserve(self, most: Usage) -> None:
-        """Reserve ``most``; waits for requests in flight if these may leave enough.
+    async def reserve(self, max_usage: Usage) -> None:
+        """Reserve ``max_usage``; waits for requests in flight if these may leave enough.
 
         Raises BudgetReached, and BadSettings if a cap on USD meets a model without a price.
         """
-        if self._budget.usd is not None and most.cost_usd is None:
+        if self._budget.usd is not None and max_usage.cost_usd is None:
             raise of_unknown_price()
         async with self._changed:
-            while over := self._budget.over(Usage.total([self.spent, *self._reserved]), most):
+            while over := self._budget.over(Usage.total([self.spent, *self._reserved]), max_usage):
                 if not self._reserved:
                     raise BudgetReached(over, hint=RAISE_IT)
                 await self._changed.wait()
-            self._reserved.append(most)
+            self._reserved.append(max_usage)
 
-    async def settle(self, most: Usage, spent: Usage) -> None:
+    async def settle(self, max_usage: Usage, spent: Usage) -> None:
         """What a request spent takes the place of what it had reserved."""
         async with self._changed:
-            self._reserved.remove(most)
+            self._reserved.remove(max_usage)
             self.spent += spent
             self._changed.notify_all()
 

@@ -25,11 +25,11 @@ SHARED: tuple[Purpose, ...] = ("judge", "repair")
 
 @dataclass(frozen=True)
 class Reservation:
-    """The right to make the ``number``th request of a call; ``most`` is reserved for it."""
+    """The right to make the ``number``th request of a call; ``max_usage`` is reserved for it."""
 
     call: Call
     number: int
-    most: Usage
+    max_usage: Usage
 
     @property
     def key(self) -> str:
@@ -39,19 +39,19 @@ class Reservation:
     @property
     def unknown(self) -> Usage:
         """What the request counts with if its outcome is unknown."""
-        return self.most.model_copy(update={"calls": 0, "uncertain_calls": 1})
+        return self.max_usage.model_copy(update={"calls": 0, "uncertain_calls": 1})
 
     def booked(self, spent: Usage) -> Usage:
         """``spent`` as the budget counts it: with the estimated cost if the bill has no price."""
         priced = spent == Usage() or spent.cost_usd is not None
-        return spent if priced else spent.model_copy(update={"cost_usd": self.most.cost_usd})
+        return spent if priced else spent.model_copy(update={"cost_usd": self.max_usage.cost_usd})
 
 
 class StoredJournal(ABC):
     """A journal over a store."""
 
     @abstractmethod
-    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+    async def reserve(self, call: Call, max_usage: Usage) -> Reply | Reservation:
         """The settled reply, or the right to make one request; may wait for the budget. Raises BudgetReached."""
 
     @abstractmethod
@@ -63,9 +63,9 @@ class StoredJournal(ABC):
         """End a request without a reply; ``spent`` takes the place of the reservation."""
 
     @asynccontextmanager
-    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+    async def attempt(self, call: Call, max_usage: Usage) -> AsyncIterator[Attempt]:
         """One request: reserved at the start, ended once at the end, whatever happens in between."""
-        reserved = await self.reserve(call, most)
+        reserved = await self.reserve(call, max_usage)
         if isinstance(reserved, Reply):
             yield Attempt(reserved)
             return
@@ -95,21 +95,21 @@ class MemoryJournal(StoredJournal):
         self.account = BudgetAccount()
         self.settled: dict[str, Reply] = {}
 
-    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+    async def reserve(self, call: Call, max_usage: Usage) -> Reply | Reservation:
         """The settled reply, or the right to make one request."""
         if settled := self.settled.get(call.id):
             return settled
-        await self.account.reserve(most)
-        return Reservation(call, 1, most)
+        await self.account.reserve(max_usage)
+        return Reservation(call, 1, max_usage)
 
     async def settle(self, reservation: Reservation, reply: Reply) -> None:
         """Keep the reply."""
         self.settled[reservation.call.id] = reply
-        await self.account.settle(reservation.most, reservation.booked(reply.usage))
+        await self.account.settle(reservation.max_usage, reservation.booked(reply.usage))
 
     async def end(self, reservation: Reservation, spent: Usage) -> None:
         """What the request spent counts."""
-        await self.account.settle(reservation.most, spent)
+        await self.account.settle(reservation.max_usage, spent)
 
 
 class CostEstimator:
@@ -119,9 +119,9 @@ class CostEstimator:
         self.estimates: list[Usage] = []
 
     @asynccontextmanager
-    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:  # noqa: ARG002 - all alike
+    async def attempt(self, call: Call, max_usage: Usage) -> AsyncIterator[Attempt]:  # noqa: ARG002 - all alike
         """An empty reply of a kind that no caller asks for again."""
-        self.estimates.append(most)
+        self.estimates.append(max_usage)
         yield Attempt(Reply(text="", finish_reason="content_filter"))
 
 
@@ -139,12 +139,12 @@ class Circuit:
         self.given_up, self.closed = given_up, False
 
     @asynccontextmanager
-    async def attempt(self, journal: Journal, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+    async def attempt(self, journal: Journal, call: Call, max_usage: Usage) -> AsyncIterator[Attempt]:
         """One request through ``journal``, if the state of the provider allows it."""
         async with self._turn:
             if not self.closed:
                 refused = self.given_up or self._failed
-                async with journal.attempt(call, Usage() if refused else most) as attempt:
+                async with journal.attempt(call, Usage() if refused else max_usage) as attempt:
                     if attempt.reply is not None:
                         yield attempt
                         return
@@ -158,7 +158,7 @@ class Circuit:
                 if self.closed:
                     self._answered()
                 return
-        async with journal.attempt(call, most) as attempt:
+        async with journal.attempt(call, max_usage) as attempt:
             yield attempt
 
 
@@ -178,10 +178,12 @@ class CallScope:
     answered: Callable[[Call], object] | None = None
 
     @asynccontextmanager
-    async def attempt(self, call: Call, most: Usage) -> AsyncIterator[Attempt]:
+    async def attempt(self, call: Call, max_usage: Usage) -> AsyncIterator[Attempt]:
         """One request, as the journal below and the circuit allow it."""
         one = self._scoped(call)
-        allowed = self.circuit.attempt(self.journal, one, most) if self.circuit else self.journal.attempt(one, most)
+        allowed = (
+            self.circuit.attempt(self.journal, one, max_usage) if self.circuit else self.journal.attempt(one, max_usage)
+        )
         async with allowed as attempt:
             yield attempt
         if self.answered and attempt.reply is not None:

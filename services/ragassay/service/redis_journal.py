@@ -75,7 +75,7 @@ class RedisJournal(StoredJournal):
         self._until = 0.0
         self._refused = 0  # replies that Redis has not taken yet
 
-    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+    async def reserve(self, call: Call, max_usage: Usage) -> Reply | Reservation:
         """The settled reply, else that to the same question as a cache hit, else the right to make a request.
 
         Raises CancelledError when the job was cancelled or its chunk given to another worker: no further request is made.
@@ -89,7 +89,7 @@ class RedisJournal(StoredJournal):
         while self._refused:
             await asyncio.sleep(_AGAIN_S)
         self._numbers[call.id] += 1
-        reservation = Reservation(call, self._numbers[call.id], most)
+        reservation = Reservation(call, self._numbers[call.id], max_usage)
         answer, blob = await self._ask(reservation)
         if answer not in ("settled", "same", "stop") and (cached := self._cached(call)):
             observability.count("cache_hits")
@@ -109,7 +109,7 @@ class RedisJournal(StoredJournal):
         if answer == "project has no price":
             what = "the budget of the project can't be kept: the model has no price"
             raise BudgetReached(what, hint="give it one (prices)")
-        raise BudgetReached(self._reached(most), hint=RAISE_IT)
+        raise BudgetReached(self._reached(max_usage), hint=RAISE_IT)
 
     def _settled_before(self, call: Call, retry: Retry) -> tuple[Reply | None, bool]:
         """The reply of this time or of one before; and whether one of before could not be read, so that it is none."""
@@ -124,10 +124,10 @@ class RedisJournal(StoredJournal):
 
     async def _ask(self, reservation: Reservation) -> tuple[str, bytes]:
         """The script's answer and its reply, once no other call with the same content is in flight."""
-        call, most, project = reservation.call, reservation.most, self._store.project or DEFAULT_PROJECT
+        call, max_usage, project = reservation.call, reservation.max_usage, self._store.project or DEFAULT_PROJECT
         keys = [self._calls, self._meta, self._owner, cap_key(project), account_key(project), self._contents]
-        usd, tokens = _amounts(most)
-        wanted = ["" if most.cost_usd is None else usd, tokens]
+        usd, tokens = _amounts(max_usage)
+        wanted = ["" if max_usage.cost_usd is None else usd, tokens]
         content = call.content if call.purpose in SHARED else ""
         about = [call.id, reservation.key, self._claim.token, str(self._claim), *wanted, content, KEPT_S]
         while True:
@@ -158,15 +158,17 @@ class RedisJournal(StoredJournal):
         job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
         return None if not blob or job.decode() == self._claim.job else _reply(blob)
 
-    def _reached(self, most: Usage) -> str:
+    def _reached(self, max_usage: Usage) -> str:
         fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens", "unknown_usd")
         meta = self._store.redis.hmget(self._meta, fields)
         usd, tokens, cost, taken, unknown = (float(v or 0) for v in meta)
         budget = Budget(usd=usd or None, tokens=int(tokens) or None)
         spent = Usage(cost_usd=max(cost, 0.0), input_tokens=max(round(taken), 0))
-        if over := budget.over(spent, most):
+        if over := budget.over(spent, max_usage):
             return over + (estimated_part(unknown) if usd else "")
-        of_project = ProjectBudgets(self._store).reached(self._store.project or DEFAULT_PROJECT, most.cost_usd or 0)
+        of_project = ProjectBudgets(self._store).reached(
+            self._store.project or DEFAULT_PROJECT, max_usage.cost_usd or 0
+        )
         of_day = self._store.redis.hget(self._meta, "most_account_usd")
         if of_day is not None and not of_project:
             return f"the budget of the day is reached: {float(of_day):g} USD for the requests of this stream"

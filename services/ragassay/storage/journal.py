@@ -129,11 +129,11 @@ class FolderJournal(StoredJournal):
             except (AttributeError, KeyError, TypeError, ValidationError):
                 what = f"{path}:{number}: not a call of this version of ragassay"
                 raise BadData([what], hint="the run's folder is damaged") from None
-        for (call, number), most in begun.items():
-            interrupted = most.model_copy(update={"calls": 0, "uncertain_calls": 1})
+        for (call, number), max_usage in begun.items():
+            interrupted = max_usage.model_copy(update={"calls": 0, "uncertain_calls": 1})
             row = {"id": call, "attempt": number, "spent": interrupted.model_dump(exclude_defaults=True)}
             self._log.append(row)
-            spent += self._read(row, {(call, number): most})
+            spent += self._read(row, {(call, number): max_usage})
         self._account = shared or BudgetAccount(budget)
         self._account.spent += spent
 
@@ -161,7 +161,7 @@ class FolderJournal(StoredJournal):
         """What counts as spent on its account, so that a budget holds if the run is resumed; cache hits don't."""
         return self._account.spent
 
-    async def reserve(self, call: Call, most: Usage) -> Reply | Reservation:
+    async def reserve(self, call: Call, max_usage: Usage) -> Reply | Reservation:
         """The reply of this run, else that to the same question as a cache hit, else the right to make a request.
 
         Raises BudgetReached, and DiskFull: once a row could not be written, no request is let through any more.
@@ -180,7 +180,7 @@ class FolderJournal(StoredJournal):
         if call.purpose in SHARED:
             self._in_flight[call.content] = asyncio.Event()
         try:
-            return await self._begin(call, most)
+            return await self._begin(call, max_usage)
         except BaseException:
             self._end(call)
             raise
@@ -191,17 +191,17 @@ class FolderJournal(StoredJournal):
             return reply
         return self._cache.get(call.content, not_from=self._run) if self._cache else None
 
-    async def _begin(self, call: Call, most: Usage) -> Reservation:
-        await self._account.reserve(most)
+    async def _begin(self, call: Call, max_usage: Usage) -> Reservation:
+        await self._account.reserve(max_usage)
         try:
             if self._full:  # while it waited for the budget
                 raise self._full
             self._numbers[call.id] += 1
-            reservation = Reservation(call, self._numbers[call.id], most)
+            reservation = Reservation(call, self._numbers[call.id], max_usage)
             row = {"id": call.id, "attempt": reservation.number}
-            self._append(row | {"most": most.model_dump(exclude_defaults=True)})
+            self._append(row | {"most": max_usage.model_dump(exclude_defaults=True)})
         except DiskFull:
-            await self._account.settle(most, Usage())
+            await self._account.settle(max_usage, Usage())
             raise
         return reservation
 
@@ -213,7 +213,7 @@ class FolderJournal(StoredJournal):
             self._keep(call, reply)
         finally:
             self._end(call)
-            await self._account.settle(reservation.most, spent)
+            await self._account.settle(reservation.max_usage, spent)
         if self._cache and not reply.unreadable:
             self._cache.put(call.content, reply, run=self._run)
 
@@ -225,7 +225,7 @@ class FolderJournal(StoredJournal):
                 self.unknown += spent
         finally:
             self._end(reservation.call)
-            await self._account.settle(reservation.most, spent)
+            await self._account.settle(reservation.max_usage, spent)
 
     def close(self) -> None:
         """Close the file."""
