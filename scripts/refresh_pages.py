@@ -51,12 +51,12 @@ def output(command: str, folder: str) -> list[str]:
 def ranges(lines: list[str], wanted: str) -> Iterator[tuple[int, int]]:
     """First and last line of each part, counted from 1."""
     for part in wanted.split(","):
-        title, most = re.fullmatch(r"(.*?)(?::(\d+))?", part.strip()).groups()
+        title, max_lines = re.fullmatch(r"(.*?)(?::(\d+))?", part.strip()).groups()
         begin = 0 if title == "top" else next((n for n, line in enumerate(lines) if line.startswith(title)), None)
         if begin is None:
             sys.exit(f"no section begins with {title!r}")
         end = next((n for n in range(begin, len(lines)) if not lines[n]), len(lines))
-        yield begin + 1, min(end, begin + int(most)) if most else end
+        yield begin + 1, min(end, begin + int(max_lines)) if max_lines else end
 
 
 def parts(lines: list[str], wanted: str) -> list[str]:

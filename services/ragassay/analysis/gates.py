@@ -195,7 +195,7 @@ def check_names(
             raise UnknownName("system", gate.system, systems, where=where)
         if not figure.comes_with(metrics, custom):
             what = f"the gate is on {gate.metric}, which this run does not compute"
-            hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, most=8)}"
+            hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, max_names=8)}"
             raise BadSettings(what, where=where, hint=hint)
         if gate.slice is not None:
             _check_slice(gate.slice, figure.is_of_slices(metrics), samples, where)
@@ -208,7 +208,7 @@ def _check_slice(slice_: str, has_slices: bool, samples: Sequence[Sample], where
         problem, hint = "a slice has metrics and cost_per_accurate_answer", "leave out the slice"
     elif not values or (has_value and value not in values):
         problem = f"no row is in the slice {slice_!r}"
-        hint = f"rows have: {listed(values, most=8)}" if values else f"no row has a {field}"
+        hint = f"rows have: {listed(values, max_names=8)}" if values else f"no row has a {field}"
     elif len(values) > (limit := max_values(field, len(samples))):
         problem = f"{field} has {len(values)} values, too many for slices"
         hint = f"a field of at most {limit} values groups {len(samples)} rows"

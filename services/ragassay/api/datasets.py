@@ -93,7 +93,7 @@ async def upload_dataset(
         try:
             document, new = await apart(request, datasets, work.keep, path, **options)
         except BadData as error:
-            return respond(error, most=work.MAX_PROBLEMS + 1)
+            return respond(error, max_lines=work.MAX_PROBLEMS + 1)
     version = KeptVersion.model_validate_json(document)
     return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
 

@@ -46,7 +46,7 @@ class Refused(AssayError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def respond(error: AssayError, *, instance: str | None = None, most: int = MAX_LINES) -> Response:
+def respond(error: AssayError, *, instance: str | None = None, max_lines: int = MAX_LINES) -> Response:
     """The problem document of an error, with Retry-After where the same call may succeed later.
 
     ``most``: how many findings are listed; the others are counted.
@@ -62,7 +62,7 @@ def respond(error: AssayError, *, instance: str | None = None, most: int = MAX_L
         detail=bounded(error.message),
         where=error.where and bounded(error.where),
         hint=error.hint and bounded(error.hint),
-        problems=tuple(map(bounded, shortlist(several, most))) or None,
+        problems=tuple(map(bounded, shortlist(several, max_lines))) or None,
         instance=instance,
     )
     body = problem.model_dump_json(exclude_none=True)

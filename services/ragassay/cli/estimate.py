@@ -45,8 +45,8 @@ def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) 
         typer.echo(line, err=err)
     if unknown and not any(estimated.by_judge.values()):
         return Usage(cost_usd=None)
-    most = print_calls(estimated.by_judge, estimated.config.prices, err=err)
-    return most.model_copy(update={"cost_usd": None}) if unknown else most
+    max_usage = print_calls(estimated.by_judge, estimated.config.prices, err=err)
+    return max_usage.model_copy(update={"cost_usd": None}) if unknown else max_usage
 
 
 def print_calls(by_judge: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool) -> Usage:

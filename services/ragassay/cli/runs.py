@@ -237,18 +237,18 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
     return {label: texts[label] for labels in cited for label in labels if label in texts}
 
 
-def _print(rows: list[Result], run: FolderRun | None, most: int | None) -> None:
+def _print(rows: list[Result], run: FolderRun | None, max_rows: int | None) -> None:
     from ragassay.reporting.failing import legend
 
     write(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
-    if labels := legend(rows[:most]):
+    if labels := legend(rows[:max_rows]):
         write(labels)
-    for row in rows[:most]:
+    for row in rows[:max_rows]:
         marks = ", ".join(filter(None, (row.category, row.difficulty)))
         write()
         write(f"{row.system} {row.query_id}" + (f" ({marks})" if marks else ""), bold=True)
         print_fields((label, text) for label, text in _fields(row, _evidence(row, run)) if text)
-    if left := len(rows[most:]) if most else 0:
+    if left := len(rows[max_rows:]) if max_rows else 0:
         write(f"\nand {left} more: --worst N shows the N worst of each system, --json prints all")
 
 

@@ -29,10 +29,10 @@ def printable(text: str) -> str:
     return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def bounded(text: str, most: int = MAX_CHARACTERS) -> str:
+def bounded(text: str, max_characters: int = MAX_CHARACTERS) -> str:
     """Text that no terminal acts on, of so many characters at the most: what comes from elsewhere may be long."""
     text = printable(text)
-    return text if len(text) <= most else f"{text[:most]} ..."
+    return text if len(text) <= max_characters else f"{text[:max_characters]} ..."
 
 
 def number(value: float | None, digits: int = 3, *, sign: str = "", beside: float | None = None) -> str:
@@ -86,24 +86,24 @@ def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def listed(names: Iterable[str], most: int = MAX_LISTED) -> str:
-    """``a, b and c``; a list that is longer than ``most`` by two or more is cut and the rest counted."""
+def listed(names: Iterable[str], max_names: int = MAX_LISTED) -> str:
+    """``a, b and c``; a list that is longer than ``max_names`` by two or more is cut and the rest counted."""
     every = list(names)
-    if len(every) > most + 1:
-        every = [*every[:most], f"{len(every) - most} more"]
+    if len(every) > max_names + 1:
+        every = [*every[:max_names], f"{len(every) - max_names} more"]
     return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
 
 
-def cut(text: str, most: int) -> str:
-    """Text on one line, of ``most`` characters at the most: a longer one ends in ``...``."""
+def cut(text: str, max_characters: int) -> str:
+    """Text on one line, of ``max_characters`` characters at the most: a longer one ends in ``...``."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
+    return line if len(line) <= max_characters else f"{line[: max_characters - 3].rstrip()}..."
 
 
-def shortlist(lines: Sequence[str], most: int = MAX_LINES) -> list[str]:
-    """The first ``most`` and, where there are more, a line that counts the rest."""
-    more = len(lines) - most
-    return [*lines[:most], *([f"... and {more} more"] if more > 0 else [])]
+def shortlist(lines: Sequence[str], max_lines: int = MAX_LINES) -> list[str]:
+    """The first ``max_lines`` and, where there are more, a line that counts the rest."""
+    more = len(lines) - max_lines
+    return [*lines[:max_lines], *([f"... and {more} more"] if more > 0 else [])]
 
 
 def json_document(document: object) -> bytes:

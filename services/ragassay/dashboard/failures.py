@@ -22,12 +22,12 @@ def worst(report: Report, rows: RowIndex, address: str) -> Cards | None:
     Those that are not accurate, if the run says so, by the first metric that a row can be bad at.
     """
     few: dict[str, Sequence[Result]] = {}
-    most = max(1, MAX_WORST // len(report.systems))
+    max_rows = max(1, MAX_WORST // len(report.systems))
     for name, system in report.systems.items():
         where = ("accurate<1",) if "accurate" in system.metrics else ()
         numbers = rows.selected(Selection(system=name, where=where, sort=next(iter(judging(system.metrics)), None)))
-        few[name] = rows.at(numbers[:most])
-    found = worst_rows(ReportWithResults.of(report, few), most, address)
+        few[name] = rows.at(numbers[:max_rows])
+    found = worst_rows(ReportWithResults.of(report, few), max_rows, address)
     if found is None:
         return None
     cards = (Card(card.title, card.about, card.texts[-1:], card.href) for card in found.cards)

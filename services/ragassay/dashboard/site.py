@@ -146,7 +146,7 @@ class _PageRoute(APIRoute):
         return answered
 
 
-def body(most: int) -> Callable[[Request], Awaitable[bytes]]:
+def body(max_bytes: int) -> Callable[[Request], Awaitable[bytes]]:
     """A dependency: what was sent, so many bytes at the most; raises TooLarge, and BadInput for what comes too slowly."""
 
     async def sent(request: Request) -> bytes:
@@ -155,8 +155,8 @@ def body(most: int) -> Callable[[Request], Awaitable[bytes]]:
             async with asyncio.timeout(LONGEST_S):
                 async for part in request.stream():
                     size += len(part)
-                    if size > most:
-                        raise TooLarge(f"more than {most:,} bytes were sent", hint="send less at a time")
+                    if size > max_bytes:
+                        raise TooLarge(f"more than {max_bytes:,} bytes were sent", hint="send less at a time")
                     parts.append(part)
         except (TimeoutError, ClientDisconnect):
             raise BadInput(f"the form did not arrive whole within {LONGEST_S:.0f} s", hint="send it again") from None

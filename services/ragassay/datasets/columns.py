@@ -246,7 +246,7 @@ class _ColumnMapper:
         return {ours: free for ours, paths in places.items() if (free := [path for path in paths if path not in taken])}
 
     def _listed(self) -> str:
-        return listed(map(shown, self._columns), most=12) or "none"
+        return listed(map(shown, self._columns), max_names=12) or "none"
 
     def _fills(self, path: str) -> bool:
         """Does any row have a value there?"""

@@ -176,13 +176,13 @@ def _unpacked(body: bytes, limit: int) -> bytes:
 def _check_parts(body: bytes, form: Form) -> None:
     """Raises TooLarge for a body of so many parts that reading it would take much more memory than its bytes."""
     if form == "json":
-        most, parts = MAX_CONTAINERS, body.count(b"{") + body.count(b"[")
+        max_parts, parts = MAX_CONTAINERS, body.count(b"{") + body.count(b"[")
     elif len(body) <= 2 * MAX_FIELDS:  # a field has two bytes at least
         return
     else:
-        most, parts = MAX_FIELDS, sum(1 for _ in islice(_fields(body), MAX_FIELDS + 1))
-    if parts > most:
-        raise TooLarge(f"the body has more than {most:,} parts", hint=_FEWER)
+        max_parts, parts = MAX_FIELDS, sum(1 for _ in islice(_fields(body), MAX_FIELDS + 1))
+    if parts > max_parts:
+        raise TooLarge(f"the body has more than {max_parts:,} parts", hint=_FEWER)
 
 
 def _fields(body: bytes) -> Iterator[int]:

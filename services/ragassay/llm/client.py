@@ -319,12 +319,12 @@ class LLM:
         choice, usage = choices[0], getattr(response, "usage", None)
         text = without_keys(text_of(message), self._api_key)
         tokens, price = billed(usage), None
-        if tokens and all(t <= _MAX_RATIO * most for t, most in zip(tokens, estimated, strict=True)):
+        if tokens and all(t <= _MAX_RATIO * estimate for t, estimate in zip(tokens, estimated, strict=True)):
             details = getattr(usage, "prompt_tokens_details", None)
             cached, written = (tokens_of(details, name) or 0 for name in ("cached_tokens", "cache_creation_tokens"))
             price = self._prices.cost(self._resolved.name, *tokens, cached_tokens=cached, written_tokens=written)
             ratios = zip(self._billed_more, tokens, estimated, strict=True)
-            input_ratio, output_ratio = (max(ratio, bill / most) for ratio, bill, most in ratios)
+            input_ratio, output_ratio = (max(ratio, bill / estimate) for ratio, bill, estimate in ratios)
             self._billed_more = input_ratio, output_ratio
         else:  # the server counts no tokens, or as no model can: ours are an estimate, so their price stays unknown
             if tokens and not self._is_odd_usage_logged:

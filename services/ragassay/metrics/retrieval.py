@@ -108,8 +108,8 @@ def bpref(batch: Ranked) -> Array:
     """How seldom a document judged not relevant ranks before a relevant one; unjudged ones don't count (trec_eval)."""
     relevant = batch.relevant_count[:, None]
     before = np.cumsum(batch.judged & ~batch.relevant, axis=1, dtype=np.float64)
-    most = np.maximum(np.minimum(relevant, batch.judged_count[:, None] - relevant), 1)
-    return _ratio((batch.relevant * (1 - np.minimum(before, relevant) / most)).sum(axis=1), batch.relevant_count)
+    max_before = np.maximum(np.minimum(relevant, batch.judged_count[:, None] - relevant), 1)
+    return _ratio((batch.relevant * (1 - np.minimum(before, relevant) / max_before)).sum(axis=1), batch.relevant_count)
 
 
 @metric(better="higher", needs="judgments", bounds=UNIT)

@@ -143,17 +143,17 @@ def worst_first(system: SystemReport, rows: Sequence[Result], metric: str | None
     return (rows[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
-def worst_rows(report: ReportWithResults, most: int | None = None, address: str = "") -> Cards | None:
-    """The few worst rows of each system, ``most`` of them; None if nothing is wrong with any.
+def worst_rows(report: ReportWithResults, max_rows: int | None = None, address: str = "") -> Cards | None:
+    """The few worst rows of each system, ``max_rows`` of them; None if nothing is wrong with any.
 
     ``address``: of the page of a row, to which each leads; none, where there are no pages.
     """
-    most = most or max(1, 4 - len(report.systems))
+    max_rows = max_rows or max(1, 4 - len(report.systems))
     shown = []
     for name, rows in report.results.items():
         names = judging(report.systems[name].metrics)
         counted = [name for name in names if name != "relevance"] or names  # a "mostly" alone is nothing to read first
-        for row in islice(worst_first(report.systems[name], rows), most):
+        for row in islice(worst_first(report.systems[name], rows), max_rows):
             if attribute(row) or _mean(row, counted) < 1:
                 href = address and f"{address}?{urlencode({'system': name, 'id': row.query_id})}"
                 shown.append(Card(cut(row.query, _LONGEST_TEXT), f"{name} {row.query_id}", _texts(row, names), href))

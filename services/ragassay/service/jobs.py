@@ -143,8 +143,8 @@ class Jobs:
     ) -> None:
         check_memory(self.store)
         record = prepare(spec, inputs, job)
-        if most := self.registered.max_rows(name for name, source in record.systems.items() if source.called):
-            record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
+        if max_rows := self.registered.max_rows(name for name, source in record.systems.items() if source.called):
+            record = record.model_copy(update={"chunk_size": min(record.chunk_size, max_rows)})
         self.reports.check_gating(gating, record, inputs.samples)
         self.store.create(
             record,
@@ -166,11 +166,11 @@ class Jobs:
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
         """Jobs, newest first. A page looks at ``MAX_LOOKED_AT`` jobs at the most, so with ``status`` it may hold fewer."""
-        most = max(limit, MAX_LOOKED_AT)
-        listed = self.store.jobs(before=cursor, limit=most + 1)
+        max_looked_at = max(limit, MAX_LOOKED_AT)
+        listed = self.store.jobs(before=cursor, limit=max_looked_at + 1)
         jobs: list[Job] = []
         last = None
-        for id_, after in self.store.kept(listed[:most], limit):
+        for id_, after in self.store.kept(listed[:max_looked_at], limit):
             if len(jobs) == limit:
                 break
             last = after
@@ -181,7 +181,7 @@ class Jobs:
             if status in (None, job.status):
                 jobs.append(job)
         else:
-            last = listed[most - 1][1] if len(listed) > most else None
+            last = listed[max_looked_at - 1][1] if len(listed) > max_looked_at else None
         return JobPage(jobs=tuple(jobs), next=last)
 
     def results(
@@ -424,13 +424,13 @@ class Jobs:
     def _slots(self) -> int:
         return min(SLOTS, self.store.processes()) or 1
 
-    def _send(self, job: str, most: int) -> None:
+    def _send(self, job: str, max_messages: int) -> None:
         """Send a message for each chunk that waits, or that for the report. The scheduler sends again what can't be sent."""
         (work,) = self.store.workloads([job])
         if work.status == "finalizing":
             sent = self._queue.finalize(job)
         else:
-            count = min(most, work.claimable)
+            count = min(max_messages, work.claimable)
             sent = all(self._queue.enqueue(job) for _ in range(count)) and count > 0
         if sent:
             self.store.note_sent(job)

@@ -132,7 +132,7 @@ class Registered:
     def max_rows(self, names: Iterable[str]) -> int | None:
         """The most rows that a chunk of a job with these systems may have; None for any number."""
         known = [self._systems[name].max_rows for name in names if name in self._systems]
-        return min((most for most in known if most is not None), default=None)
+        return min((max_rows for max_rows in known if max_rows is not None), default=None)
 
     def own(self, name: str, source: Source) -> Source:
         """The whole source of a registered system, from this process's file and not from a job's record.

@@ -121,8 +121,8 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
     if reason:
         return Interval.absent(reason, level, OF_A_RATIO)
     t, share, rows = t_quantile(whole.df, level), whole.share, whole.rows
-    least, most = wilson_ends(share, rows, t)
-    cost, below, above = t * math.sqrt(whole.of_cost) / sums.cost_usd, math.log(share / least), math.log(most / share)
+    lower, upper = wilson_ends(share, rows, t)
+    cost, below, above = t * math.sqrt(whole.of_cost) / sums.cost_usd, math.log(share / lower), math.log(upper / share)
     shared = math.sqrt(whole.of_cost * whole.of_accurate)
     correlation = min(max(whole.of_both / shared, -1.0), 1.0) if shared else 0.0
     low, high = (math.sqrt(max(cost**2 + other**2 - 2 * correlation * cost * other, 0.0)) for other in (above, below))

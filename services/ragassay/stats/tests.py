@@ -115,8 +115,8 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     df = 1 / sum(share**2 / (len(column) - 1) for share, column in zip(shares, (first, second), strict=True))
     difference, half = float(second.mean() - first.mean()), t_quantile(df, level) * error
     p = p_of_t(difference / error, df)
-    least, most = span_of(bounds) if bounds else (-math.inf, math.inf)
-    low, high = max(difference - half, least), min(difference + half, most)
+    lower, upper = span_of(bounds) if bounds else (-math.inf, math.inf)
+    low, high = max(difference - half, lower), min(difference + half, upper)
     return Significance(name="welch", p=p), Interval(low=low, high=high, level=level, method="welch")
 
 

@@ -118,10 +118,10 @@ class ChosenRows:
         numbers = self.places % self.each
         return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
 
-    def by_question(self, start: int, most: int) -> tuple[list[Question], int]:
+    def by_question(self, start: int, max_questions: int) -> tuple[list[Question], int]:
         """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
         every = self.questions
-        page = every[start : start + most]
+        page = every[start : start + max_questions]
         held = np.flatnonzero(np.isin(self.places % self.each, page))
         position = dict(zip(self.places[held].tolist(), held.tolist(), strict=True))
         of_columns = [list(self._cells(column, page, position)) for column in self.columns]
