@@ -32,7 +32,7 @@ coverage: $(VENV)/.dev  ## lines and branches that tests within one process reac
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
 
-faults: $(VENV)/.dev  ## sixty planted faults, each of which a test has to find: half an hour
+faults: $(VENV)/.dev  ## planted faults, each of which a test has to find: half an hour
 	$(BIN)/python scripts/faults.py
 
 $(VENV)/bin/python:

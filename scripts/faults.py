@@ -38,7 +38,8 @@ def found_by(folder: Path, fault: dict[str, str]) -> str | None:
         )
     path.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
     sources = os.pathsep.join(str(folder / name) for name in ("services", "workers"))
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *fault["tests"].split()]
+    options = ["-q", "-x", "-n", "2", "-p", "no:cacheprovider", "--hypothesis-profile=first failure"]
+    command = [sys.executable, "-m", "pytest", *options, *fault["tests"].split()]
     try:
         done = subprocess.run(
             command, cwd=folder, env={**os.environ, "PYTHONPATH": sources}, capture_output=True, text=True, check=False

@@ -8,11 +8,13 @@ from functools import cache
 
 import pytest
 import typer
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # the length of an example says more of the machine than of the code
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+# a planted fault needs no smallest example
+settings.register_profile("first failure", phases=[Phase.explicit, Phase.reuse, Phase.generate])
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_COLOR="1")
 # A shell starts a background command with SIGINT ignored, and its children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

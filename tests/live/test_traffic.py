@@ -218,6 +218,22 @@ def test_tick_of_two_beats_makes_one_job(live, make_live, queue):
     assert len(live.store.redis.keys("ra:{*}:meta")) == 1
 
 
+def test_settle_and_harvest_count_once_for_two_beats_with_the_same_request(live):
+    rule = LiveRule(rate=1.0)
+    live.store.append(received(spans_of(1)))
+    [(trace, request)] = live.store.due(9)
+    decision = decide(request.spans(), rule, "shop")
+    live.store.append(received(spans_of(1)))  # while the beats decide
+    for _ in range(2):
+        live.store.settle(trace, decision, len(request.stored))
+    assert counts(live) == {"received": 1, "evaluating": 1, "late": 3}
+    live.store.close_batches()
+    [batch] = live.store.open_batches()
+    states = {trace: ("evaluated", "")}
+    assert [live.store.harvest(batch, "job", {"sampled": [1]}, states) for _ in range(2)] == [True, False]
+    assert counts(live) == {"received": 1, "evaluated": 1, "late": 3}
+
+
 def test_looked_at_an_hour_with_rows_since_then_stays(live):
     key, hour = live.store.key("to_look_at"), "shop 2026-11-26T17"
     live.store.redis.zadd(key, {hour: 1e12})
