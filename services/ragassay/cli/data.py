@@ -143,12 +143,12 @@ def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     from ragassay.reporting.datasets import change, changes
     from ragassay.reporting.document import Document
 
-    found = _datasets().diff(a, b)
+    difference = _datasets().diff(a, b)
     if as_json:
-        print_json(found)
+        print_json(difference)
         return
-    blocks = (changes(found),) if found.added or found.removed or found.changed else ()
-    print_document(Document("", headlines=((f"{found.a} -> {found.b}", change(found)),), blocks=blocks))
+    blocks = (changes(difference),) if difference.added or difference.removed or difference.changed else ()
+    print_document(Document("", headlines=((f"{difference.a} -> {difference.b}", change(difference)),), blocks=blocks))
 
 
 @data.command("split")

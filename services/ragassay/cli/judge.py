@@ -58,27 +58,29 @@ def agreement(data: Labelled, metric: About = None, as_json: AsJson = False, **o
     spec = configuration.evaluation.model_copy(update={"metrics": (rows.metric.name,)})
     reporter = Terminal(quiet=as_json)
     run, report = finished(partial(evaluated, runtime_for(), spec, rows.inputs, reporter, kind="agreement"))
-    found = rows.compared(run)
-    show(found, _document, as_json=as_json, places=["", f"verdicts: ragassay show {found.run} --rows"])
+    measured = rows.compared(run)
+    show(measured, _document, as_json=as_json, places=["", f"verdicts: ragassay show {measured.run} --rows"])
     refuse_unscored(report)
 
 
-def _document(found: JudgeAgreement) -> Document:
+def _document(measured: JudgeAgreement) -> Document:
     from ragassay.reporting.document import Document, Table
 
-    items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
-    of_all = found.n + found.missing
+    items = f"{measured.n} items" if measured.n == measured.rows else f"{measured.n} items of {measured.rows} rows"
+    of_all = measured.n + measured.missing
     answer = [
-        f"judge {found.judge['name']} against people: {found.metric} on {found.data}, {items}, {found.groups} groups",
-        *(f"no score: {count} of {of_all} items: {reason}" for reason, count in found.reasons.items()),
-        f"people say yes to {percent(found.share_yes)}, the judge's mean score is {number(found.mean_score)}",
+        f"judge {measured.judge['name']} against people: {measured.metric} on {measured.data}, {items}, {measured.groups} groups",
+        *(f"no score: {count} of {of_all} items: {reason}" for reason, count in measured.reasons.items()),
+        f"people say yes to {percent(measured.share_yes)}, the judge's mean score is {number(measured.mean_score)}",
         "a score from 0.5 on is a yes",
     ]
     best = ""
-    if found.threshold is not None:
-        value = f"balanced accuracy of {number(found.at_threshold)} on these labels"
-        best = f"best threshold: {number(found.threshold)}, with a {value}"
-    level = next(iter(found.intervals.values())).level
-    rows = [(shown, number(getattr(found, name)), interval(found.intervals[name])) for name, shown in _SHOWN.items()]
+    if measured.threshold is not None:
+        value = f"balanced accuracy of {number(measured.at_threshold)} on these labels"
+        best = f"best threshold: {number(measured.threshold)}, with a {value}"
+    level = next(iter(measured.intervals.values())).level
+    rows = [
+        (shown, number(getattr(measured, name)), interval(measured.intervals[name])) for name, shown in _SHOWN.items()
+    ]
     table = Table("Agreement", ("", "value", f"{level:.0%} interval"), tuple(rows), best)
     return Document("", answer=tuple(answer), blocks=(table,))

@@ -38,7 +38,7 @@ def guesses(
     for row in rows:
         for path, text in islice(_texts(row), _MAX_TEXTS):
             texts_by_path[path].append(text)
-    found: dict[str, list[str]] = {ours: [] for ours in fields}
+    paths_by_field: dict[str, list[str]] = {ours: [] for ours in fields}
     unnamed = []
     for path, texts in texts_by_path.items():
         words = [word.lower().removesuffix("s") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", path)]
@@ -47,13 +47,13 @@ def guesses(
         length, in_list = sum(len(text.split()) for text in texts) / len(texts), "[]" in path
         is_passage = length >= (_WORDS_OF_PASSAGE if in_list else _WORDS_IN_ONE_TEXT)
         ours = _meant(words, in_list=in_list, is_passage=is_passage)
-        if ours in found:
-            found[ours].append(path)
+        if ours in paths_by_field:
+            paths_by_field[ours].append(path)
         elif ours is None and not in_list and length > 1:
             unnamed.append(path)
-    if of_reply and not found["answer"]:
-        found["answer"] = unnamed
-    return {ours: paths for ours, paths in found.items() if paths}
+    if of_reply and not paths_by_field["answer"]:
+        paths_by_field["answer"] = unnamed
+    return {ours: paths for ours, paths in paths_by_field.items() if paths}
 
 
 def _meant(words: Sequence[str], *, in_list: bool, is_passage: bool) -> str | None:

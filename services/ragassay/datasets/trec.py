@@ -156,21 +156,21 @@ class _Judged:
 
     def retrieved(self, file: BinaryIO) -> Retrieved:
         """The judged documents among those that a run retrieved. Raises _Untidy."""
-        found: list[_Found] = []
+        blocks: list[_Found] = []
         pending: deque[Future[_Found]] = deque()
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             for block in _blocks(file):
                 pending.append(threads.submit(self._found, block))
                 if len(pending) > _AHEAD:
-                    found.append(pending.popleft().result())
-            found += (future.result() for future in pending)
-        names = [query for block in found for query in block.queries]
-        if not found or len(set(names)) < len(names):
+                    blocks.append(pending.popleft().result())
+            blocks += (future.result() for future in pending)
+        names = [query for block in blocks for query in block.queries]
+        if not blocks or len(set(names)) < len(names):
             raise _Untidy
         rows = np.array([self.row_of.get(name, -1) for name in names])
         lengths = np.zeros(len(self.queries), np.int64)
-        lengths[rows[rows >= 0]] = np.concatenate([block.lengths for block in found])[rows >= 0]
-        hits = [np.concatenate(columns) for columns in zip(*(block[2:] for block in found), strict=True)]
+        lengths[rows[rows >= 0]] = np.concatenate([block.lengths for block in blocks])[rows >= 0]
+        hits = [np.concatenate(columns) for columns in zip(*(block[2:] for block in blocks), strict=True)]
         by_row = np.argsort(hits[0], kind="stable")
         row, rank, grade = (column[by_row] for column in hits)
         return Retrieved(self.queries, self.grades, self.offsets, lengths, row, rank, grade, int((rows < 0).sum()))
@@ -395,7 +395,7 @@ def _tidied(path: str, file: BinaryIO, columns: tuple[str, ...]) -> BinaryIO:
         raise BadInput(f"the {'qrels' if columns is QRELS else 'run'} file is empty", where=path)
     form = "{} 0 {} {!r}\n" if columns is QRELS else "{} Q0 {} 0 {!r} -\n"
     lines = (
-        form.format(query, document, value) for query, found in values.items() for document, value in found.items()
+        form.format(query, document, value) for query, grades in values.items() for document, value in grades.items()
     )
     return io.BytesIO("".join(lines).encode())
 

@@ -107,21 +107,21 @@ class Labelling:
         place = self._place(query_id)
         return None if place is None else int(self._numbers[place])
 
-    def next(self, said: Mapping[str, HumanLabel], size: int | None = None) -> int | None:
-        """The number of the row to label next, ``said`` being the labels of others; None if all were shown."""
-        shown_places = {self._place(query) for query in said}
+    def next(self, labels_by_query: Mapping[str, HumanLabel], size: int | None = None) -> int | None:
+        """The number of the row to label next, ``labels_by_query`` being those of others; None if all were shown."""
+        shown_places = {self._place(query) for query in labels_by_query}
         places = range(len(self._numbers[:size]))
         return next((int(self._numbers[place]) for place in places if place not in shown_places), None)
 
-    def labels(self, said: Mapping[str, HumanLabel]) -> dict[str, float]:
+    def labels(self, labels_by_query: Mapping[str, HumanLabel]) -> dict[str, float]:
         """The labels by query, without what people could not tell."""
-        return {query: one.value for query, one in said.items() if one.value is not None and query in self}
+        return {query: one.value for query, one in labels_by_query.items() if one.value is not None and query in self}
 
-    def progress(self, said: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
+    def progress(self, labels_by_query: Mapping[str, HumanLabel], size: int | None = None) -> LabelProgress:
         """What they say so far."""
         spec = self._record.spec
         of_rows, scores, skipped = np.full(len(self._numbers), np.nan), list[LabelledScore](), 0
-        for query, one in said.items():
+        for query, one in labels_by_query.items():
             if (place := self._place(query)) is None:
                 continue
             if one.value is None:
@@ -144,12 +144,12 @@ class Labelling:
 
 
 def exported(
-    labelling: Labelling, said: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
+    labelling: Labelling, labels_by_query: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
 ) -> Iterator[dict[str, Any]]:
     """The labels as ``labels`` and ``judge agreement`` read them, a row each."""
     fields = {"query", "history", "ground_truth_answer", "key_facts"}
-    for query, value in labelling.labels(said).items():
-        sample, label = samples[query], said[query]
+    for query, value in labelling.labels(labels_by_query).items():
+        sample, label = samples[query], labels_by_query[query]
         row: dict[str, Any] = {"query_id": query, "system": label.system, labelling.metric: value}
         if sample is not None:
             row |= sample.model_dump(mode="json", include=fields, exclude_defaults=True)

@@ -74,14 +74,14 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
         repeats = times.astype(np.intp)
         return measures(np.repeat(labels, repeats), np.repeat(scores, repeats))
 
-    found = {
+    values = {
         name: None if np.isnan(v) else float(v) for name, v in zip(MEASURES, measures(labels, scores), strict=True)
     }
     drawn_intervals = clustered_intervals(drawn, groups, level=level, resamples=resamples, seed=seed)
     independent = len(set(groups)) / len(labels)
     intervals = dict(zip(MEASURES, drawn_intervals, strict=True)) | _wilson(labels, scores, independent, level)
     for name in ("kappa", "auc"):
-        if found[name] == 1.0:  # each draw says so too, however few the items are
+        if values[name] == 1.0:  # each draw says so too, however few the items are
             intervals[name] = Interval.absent(f"no disagreement among {len(labels)}", level, intervals[name].method)
     if min(len(np.unique(labels)), len(np.unique(scores >= FROM))) == 1:
         reason = "people or the judge gave one answer only"
@@ -97,7 +97,7 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
         threshold=threshold,
         at_threshold=at_threshold,
         intervals=intervals,
-        **found,
+        **values,
     )
 
 
@@ -152,17 +152,17 @@ def _wilson(labels: Floats, scores: Floats, independent: float, level: float) ->
         return share, *wilson_ends(share, len(of) * independent, z)
 
     _, low, high = ends(right)
-    found = {"accuracy": Interval(low=low, high=high, level=level, method="wilson")}
+    intervals = {"accuracy": Interval(low=low, high=high, level=level, method="wilson")}
     if yes.any() and not yes.all():
         (a, low_a, high_a), (b, low_b, high_b) = ends(right[yes]), ends(right[~yes])
         middle = (a + b) / 2
-        found["balanced_accuracy"] = Interval(
+        intervals["balanced_accuracy"] = Interval(
             low=max(0.0, middle - math.hypot(a - low_a, b - low_b) / 2),
             high=min(1.0, middle + math.hypot(high_a - a, high_b - b) / 2),
             level=level,
             method="wilson",
         )
-    return found
+    return intervals
 
 
 class JuryCount:

@@ -176,24 +176,24 @@ class LLM:
         Raises BudgetReached, BadSettings or BadInput if the call is refused, and RateLimited, TimedOut or Unavailable
         after the last attempt; ``wasted`` is then called with what was spent.
         """
-        asked = _Call(
+        state = _Call(
             *(messages, schema, schema_name, max_tokens, alternatives, seed_shift, call, journal, read),
             outages=self._provider.outages,
         )
         try:
-            return await self._until_answered(asked)
+            return await self._until_answered(state)
         except BaseException:
-            if asked.waste != Usage():
-                wasted(asked.waste)
+            if state.waste != Usage():
+                wasted(state.waste)
             raise
 
-    async def _until_answered(self, asked: _Call[T]) -> tuple[Reply, T | None]:
+    async def _until_answered(self, state: _Call[T]) -> tuple[Reply, T | None]:
         tries = failures = 0
         replies = self._provider.replies
         while True:
             async with self._slots.slot():
                 await self._provider.opened()
-                while (outcome := await self._attempt(asked)) is None:
+                while (outcome := await self._attempt(state)) is None:
                     pass
             if not isinstance(outcome, Failure):
                 return outcome
@@ -203,69 +203,69 @@ class LLM:
                 raise outcome.error
             if not (isinstance(outcome.error, RateLimited) and others_are_answered):
                 failures += 1
-                self._provider.failed(asked.call.id, outcome)
+                self._provider.failed(state.call.id, outcome)
             if failures >= self._attempts:
                 raise outcome.error
             self._provider.hold(outcome)
             await asyncio.sleep(max(backoff(tries), min(outcome.wait or 0.0, LONGEST_WAIT_S)))
 
-    async def _attempt(self, asked: _Call[T]) -> tuple[Reply, T | None] | Failure | None:
+    async def _attempt(self, state: _Call[T]) -> tuple[Reply, T | None] | Failure | None:
         """One request within what the journal allows; its reply is settled. None: make another at once, asking for less."""
         self.warm_up()
-        estimated = self._estimated(asked)
-        async with asked.journal.attempt(asked.call, self._reserved(estimated)) as attempt:
+        estimated = self._estimated(state)
+        async with state.journal.attempt(state.call, self._reserved(estimated)) as attempt:
             if attempt.reply is not None:
                 reply = attempt.reply
-                return reply.model_copy(update={"waste": reply.waste + asked.waste}), asked.read(reply)
+                return reply.model_copy(update={"waste": reply.waste + state.waste}), state.read(reply)
             try:
-                await self._may_send(asked, sum(estimated))
+                await self._may_send(state, sum(estimated))
             except BaseException:
                 self._limit.correct(self._line, -sum(estimated))
                 attempt.free()
                 raise
-            if asked.variant is None:
-                first_form = None if asked.schema is None else self._resolved.first_form
-                asked.variant = self._capabilities.variant(first_form)
-            asked.requests += 1
-            if asked.requests > 1:
+            if state.variant is None:
+                first_form = None if state.schema is None else self._resolved.first_form
+                state.variant = self._capabilities.variant(first_form)
+            state.requests += 1
+            if state.requests > 1:
                 observability.count("provider_retries", self._model)
-            asked.uncertain += 1  # until its outcome is known
-            request = self._request(asked, asked.variant, estimated)
-            outcome = await _observed(request, self._model, self._resolved, asked.call.purpose)
+            state.uncertain += 1  # until its outcome is known
+            request = self._request(state, state.variant, estimated)
+            outcome = await _observed(request, self._model, self._resolved, state.call.purpose)
             if isinstance(outcome, Failure):
                 if outcome.uncertain:
                     return outcome
-                asked.uncertain -= 1
+                state.uncertain -= 1
                 attempt.free(answered=isinstance(outcome.error, BadInput))
                 self._limit.correct(self._line, -sum(estimated))
-                return None if self._capabilities.downgrade(asked.variant, outcome) else outcome
-            asked.uncertain -= 1
+                return None if self._capabilities.downgrade(state.variant, outcome) else outcome
+            state.uncertain -= 1
             usage = outcome.usage
             self._limit.correct(self._line, usage.input_tokens + usage.output_tokens - sum(estimated))
-            usable = asked.schema is None or is_usable(outcome.text, outcome.finish_reason)
-            if not usable and self._capabilities.downgrade(asked.variant, NO_OBJECT):
+            usable = state.schema is None or is_usable(outcome.text, outcome.finish_reason)
+            if not usable and self._capabilities.downgrade(state.variant, NO_OBJECT):
                 attempt.waste(usage)
-                asked.wasted += usage
+                state.wasted += usage
                 _count_reply(self._model, "waste", usage)
                 return None
-            self._capabilities.answered(asked.variant, usable=usable)
-            _count_reply(self._model, asked.call.purpose, usage)
-            value = asked.read(outcome)
-            about = {"waste": asked.waste, "left_out": asked.variant.left_out, "unreadable": value is None}
+            self._capabilities.answered(state.variant, usable=usable)
+            _count_reply(self._model, state.call.purpose, usage)
+            value = state.read(outcome)
+            about = {"waste": state.waste, "left_out": state.variant.left_out, "unreadable": value is None}
             reply = outcome.model_copy(update=about)
             attempt.settle(reply)
             return reply, value
 
-    async def _may_send(self, asked: _Call[T], tokens: int) -> None:
+    async def _may_send(self, state: _Call[T], tokens: int) -> None:
         await self._limit.wait(self._line, tokens)
         await self._provider.opened()
-        self._provider.raise_if_refused(asked.outages)
+        self._provider.raise_if_refused(state.outages)
 
-    async def _request(self, asked: _Call[T], variant: Variant, estimated: tuple[int, int]) -> Reply | Failure:
+    async def _request(self, state: _Call[T], variant: Variant, estimated: tuple[int, int]) -> Reply | Failure:
         resolved = self._resolved
         await close_with_loop()
-        sent = self._sent(asked, variant)
-        form = form_of(variant, asked.messages, asked.schema, asked.schema_name)
+        sent = self._sent(state, variant)
+        form = form_of(variant, state.messages, state.schema, state.schema_name)
         traced = observability.headers()
         began = time.perf_counter()
         try:
@@ -282,12 +282,12 @@ class LLM:
                         **({"extra_headers": dict(traced)} if traced else {}),
                     )
         except provider_errors() as e:
-            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if asked.schema is not None else ()))
+            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if state.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
             return self._provider.refused(failure)
         took_ms = (time.perf_counter() - began) * 1000
-        reply = self._reply(response, asked, estimated, took_ms)
+        reply = self._reply(response, state, estimated, took_ms)
         if reply is None:
             what, hint = (
                 "the provider's reply has no message (choices)",
@@ -297,20 +297,20 @@ class LLM:
         self._provider.answered()
         return reply
 
-    def _sent(self, asked: _Call[T], variant: Variant) -> dict[str, Any]:
+    def _sent(self, state: _Call[T], variant: Variant) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in variant.without else "max_tokens"
-        sent = {limit: asked.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
+        sent = {limit: state.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
         if "seed" in sent:
-            sent["seed"] = (sent["seed"] + asked.seed_shift) % 2**32
-        if asked.alternatives:
-            sent.update(logprobs=True, top_logprobs=asked.alternatives)
+            sent["seed"] = (sent["seed"] + state.seed_shift) % 2**32
+        if state.alternatives:
+            sent.update(logprobs=True, top_logprobs=state.alternatives)
         kept = {name: value for name, value in sent.items() if name not in variant.without}
         if extra := kept.get("extra_body"):
             kept["extra_body"] = {name: value for name, value in extra.items() if name not in variant.without}
         return kept
 
-    def _reply(self, response: Any, asked: _Call[T], estimated: tuple[int, int], took_ms: float) -> Reply | None:
+    def _reply(self, response: Any, state: _Call[T], estimated: tuple[int, int], took_ms: float) -> Reply | None:
         """A response as a reply with its bill; None where it has no message."""
         choices = getattr(response, "choices", None)
         message = getattr(choices[0], "message", None) if choices else None
@@ -331,7 +331,7 @@ class LLM:
                 self._is_odd_usage_logged = True
                 odd = "%s: the provider reports %d and %d tokens for a call of at most %d and %d; cost: unknown, tokens: estimated"
                 logger.warning(odd, self._model, *tokens, *estimated)
-            characters = sum(len(m["content"]) for m in asked.messages)
+            characters = sum(len(m["content"]) for m in state.messages)
             tokens = min(-(-characters // 4), estimated[0]), min(-(-len(text) // 4), estimated[1])
         return Reply(
             text=text,
@@ -339,14 +339,14 @@ class LLM:
             model=without_surrogates(str(response.model or "")),
             system_fingerprint=without_surrogates(str(getattr(response, "system_fingerprint", None) or "")),
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
-            alternatives=hesitations(choice, text) if asked.alternatives else None,
+            alternatives=hesitations(choice, text) if state.alternatives else None,
         )
 
-    def _estimated(self, asked: _Call[T]) -> tuple[int, int]:
+    def _estimated(self, state: _Call[T]) -> tuple[int, int]:
         """What the call takes at the most, or nearly (input, output): three bytes of text make less than a token."""
-        schema = len(orjson.dumps(asked.schema)) if asked.schema else 0
-        text = sum(len(m["content"].encode()) for m in asked.messages)
-        return (text + schema) // 3 + 50, asked.max_tokens + self._resolved.thinking_tokens
+        schema = len(orjson.dumps(state.schema)) if state.schema else 0
+        text = sum(len(m["content"].encode()) for m in state.messages)
+        return (text + schema) // 3 + 50, state.max_tokens + self._resolved.thinking_tokens
 
     def _reserved(self, estimated: tuple[int, int]) -> Usage:
         """What a request reserves: its estimate, times how far bills were above theirs, ``_MAX_RATIO`` times at the most."""
