@@ -186,6 +186,15 @@ def test_wrong_keys_are_counted_at_the_door(keyed):
     assert "too many wrong keys" in answers[-1].text
 
 
+def test_a_form_above_its_limit_is_refused_whatever_its_length_is_said_to_be(served):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content in (b"k" * 10_001, (b"k" * 6_000 for _ in range(2))):
+        answer = served.http.post("/ui/sign-in", content=content, headers=headers)
+        assert answer.status_code == 413
+        assert "larger than 10,000 bytes" in answer.text
+        assert "send less at a time" in answer.text
+
+
 def test_a_running_job_is_followed_and_cancelled(served):
     job = served.submit(rows(3), metrics=["mrr"])["id"]
     page = served.http.get(f"/ui/jobs/{job}").text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Collection
 from typing import Any, TypeVar
 
@@ -18,6 +16,7 @@ from ragassay.core.errors import BadData, TooLarge, UnknownName
 from ragassay.core.models import FrozenModel
 from ragassay.core.settings import Settings
 from ragassay.core.validation import problems, shown
+from ragassay.dashboard.site import limited
 from ragassay.datasets.cells import plain
 from ragassay.datasets.source import NotJson, ValueProblem, object_of, parse
 
@@ -40,39 +39,24 @@ def json_body(kind: type[_Body]) -> Any:
 
 
 async def read_json(request: Request) -> bytes:
-    """The bytes of a JSON body. Raise Refused if its headers say otherwise, or what ``limited`` raises."""
+    """The bytes of a JSON body. Raise Refused if its headers say otherwise, or what ``arriving`` raises."""
     hint = "send the header: Content-Type: application/json"
     media_type(request, ("application/json",), "should be JSON in UTF-8, but ", hint)
     settings: Settings = request.app.state.settings
     hint = f"{_AS_DATASET}; or evaluate the file: ragassay evaluate FILE"
-    return b"".join([piece async for piece in limited(request, settings.max_body_bytes, LONGEST_S, hint)])
+    return b"".join([piece async for piece in arriving(request, settings.max_body_bytes, LONGEST_S, hint)])
 
 
-async def limited(request: Request, limit: int, within_s: float, hint: str) -> AsyncGenerator[bytes, None]:
-    """The pieces of the body. The limit holds while it arrives, whatever Content-Length says.
-
-    Raises TooLarge with the hint, and Refused for a body that is too slow or breaks off.
-    """
-    size, announced = 0, request.headers.get("content-length", "")
-    too_large = TooLarge(f"the body is larger than {limit:,} bytes", hint=hint)
-    if announced.isdecimal() and int(announced[:30]) > limit:
-        raise too_large
-    pieces, until = request.stream(), time.monotonic() + within_s
-    while True:
-        try:
-            async with asyncio.timeout(until - time.monotonic()):
-                piece = await anext(pieces, None)
-        except TimeoutError:
-            what = f"the body did not arrive within {within_s:.0f} s"
-            raise Refused(408, "body_too_slow", what, hint="send it again") from None
-        except ClientDisconnect:
-            raise Refused(400, "gone", "the client disconnected before the body was complete") from None
-        if piece is None:
-            return
-        size += len(piece)
-        if size > limit:
-            raise too_large
-        yield piece
+async def arriving(request: Request, limit: int, within_s: float, hint: str) -> AsyncGenerator[bytes, None]:
+    """The pieces of the body, ``limited``; raises TooLarge, and Refused for a body that is too slow or breaks off."""
+    try:
+        async for piece in limited(request, limit, within_s, hint):
+            yield piece
+    except TimeoutError:
+        what = f"the body did not arrive within {within_s:.0f} s"
+        raise Refused(408, "body_too_slow", what, hint="send it again") from None
+    except ClientDisconnect:
+        raise Refused(400, "gone", "the client disconnected before the body was complete") from None
 
 
 def media_type(

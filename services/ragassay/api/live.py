@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api import submission
-from ragassay.api.bodies import json_body, limited, media_type
+from ragassay.api.bodies import arriving, json_body, media_type
 from ragassay.api.dependencies import QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond, takes
 from ragassay.core.errors import AssayError
@@ -81,7 +81,7 @@ async def send_traces(request: Request, live: Changes) -> Response:
         kind = media_type(request, otlp.MEDIA_TYPES, "should be OTLP, but ", _SENT_AS, encodings=_GZIP)
         form = otlp.MEDIA_TYPES[kind]
         hint = "have the exporter send fewer spans at once: OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
-        pieces = limited(request, settings.max_trace_bytes, _ARRIVES_WITHIN_S, hint)
+        pieces = arriving(request, settings.max_trace_bytes, _ARRIVES_WITHIN_S, hint)
         body = b"".join([piece async for piece in pieces])
         gzipped = request.headers.get("content-encoding", "").lower() == "gzip"
         content = await to_thread.run_sync(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fastapi import Request
 
-from ragassay.api.bodies import limited, media_type
+from ragassay.api.bodies import arriving, media_type
 from ragassay.core.errors import Unavailable
 from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
@@ -45,7 +45,7 @@ async def received(request: Request, project: str | None, name: str) -> AsyncIte
     async with _folder(request, project) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", opener=open_private) as file:
-            async for piece in limited(request, settings.max_upload_bytes, settings.max_upload_s, _LIMIT):
+            async for piece in arriving(request, settings.max_upload_bytes, settings.max_upload_s, _LIMIT):
                 await asyncio.to_thread(file.write, piece)
         yield path
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from functools import partial, wraps
 from importlib import metadata
 from pathlib import Path
@@ -150,19 +151,34 @@ def body(max_bytes: int) -> Callable[[Request], Awaitable[bytes]]:
     """A dependency: what was sent, so many bytes at the most; raises TooLarge, and BadInput for what comes too slowly."""
 
     async def sent(request: Request) -> bytes:
-        parts, size = [], 0
         try:
-            async with asyncio.timeout(LONGEST_S):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > max_bytes:
-                        raise TooLarge(f"more than {max_bytes:,} bytes were sent", hint="send less at a time")
-                    parts.append(part)
+            pieces = limited(request, max_bytes, LONGEST_S, "send less at a time")
+            return b"".join([piece async for piece in pieces])
         except (TimeoutError, ClientDisconnect):
             raise BadInput(f"the form did not arrive whole within {LONGEST_S:.0f} s", hint="send it again") from None
-        return b"".join(parts)
 
     return sent
+
+
+async def limited(request: Request, limit: int, within_s: float, hint: str) -> AsyncGenerator[bytes, None]:
+    """The pieces of the body. The limit holds while it arrives, whatever Content-Length says.
+
+    Raises TooLarge with the hint, TimeoutError for a body that is too slow, ClientDisconnect for one that breaks off.
+    """
+    size, announced = 0, request.headers.get("content-length", "")
+    too_large = TooLarge(f"the body is larger than {limit:,} bytes", hint=hint)
+    if announced.isdecimal() and int(announced[:30]) > limit:
+        raise too_large
+    pieces, until = request.stream(), time.monotonic() + within_s
+    while True:
+        async with asyncio.timeout(until - time.monotonic()):
+            piece = await anext(pieces, None)
+        if piece is None:
+            return
+        size += len(piece)
+        if size > limit:
+            raise too_large
+        yield piece
 
 
 def form_of(sent: bytes) -> dict[str, str]:
