@@ -1,6 +1,7 @@
 """``ragassay info``, words that are gone, a pipe that is closed, and which configuration ``evaluate`` reads."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -71,11 +72,57 @@ def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, 
 
 
 @pytest.mark.parametrize(
-    ("words", "new"),
-    [(["power", "r.json"], "compare RUN --detect X"), (["admin", "alive"], "serve worker --check")],
+    ("old", "new"),
+    [
+        ("run", "evaluate --config FILE"),
+        ("submit rows.jsonl", "evaluate DATA --server URL"),
+        ("report last", "show RUN"),
+        ("results last", "show RUN --rows"),
+        ("export last", "show RUN -o FILE"),
+        ("power r.json", "compare RUN --detect X"),
+        ("status", "job show JOB"),
+        ("retry", "job retry JOB"),
+        ("cancel", "job cancel JOB"),
+        ("up", "serve"),
+        ("worker", "serve worker"),
+        ("beat", "serve scheduler"),
+        ("alive", "serve worker --check"),
+        ("init", "info init"),
+        ("doctor", "info doctor"),
+        ("metrics", "info metrics"),
+        ("schema report", "info schema"),
+        ("data check a.jsonl", "data show DATA"),
+        ("data describe a.jsonl", "data show DATA"),
+        ("data versions cities", "data show NAME"),
+        ("judge calibrate a.jsonl", "judge agreement DATA"),
+        ("judge prefer", "compare A B --pairwise MODEL"),
+        ("schedule pause nightly", "schedule set NAME --pause"),
+        ("schedule resume nightly", "schedule set NAME --resume"),
+        ("admin alive", "serve worker --check"),
+        ("admin requeue", "job retry JOB"),
+    ],
 )
-def test_a_word_that_is_gone_names_the_command_in_its_place(cli, words, new):
-    assert cli.refused(*words).endswith(f"use: ragassay {new}\n")
+def test_a_word_that_is_gone_names_the_command_in_its_place(cli, old, new):
+    refused = cli.refused(*old.split())
+    assert refused.count("\n") == 1
+    assert refused.endswith(f"use: ragassay {new}\n")
+    assert cli(*re.match("[a-z ]+", new)[0].split(), "--help")[0] == 0  # the command exists
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("alerts", "GET /v1/alerts"),
+        ("webhook add", "POST /v1/webhooks"),
+        ("comment gates.md", "gh pr comment"),
+        ("judge attack", "the script of docs/judge-accuracy.md"),
+        ("completion bash", "ragassay --install-completion"),
+        ("admin retention", "RAGASSAY_KEEP_RESULTS_DAYS"),
+        ("admin keys rotate ID", "ragassay admin keys make NAME, then ragassay admin keys revoke ID"),
+    ],
+)
+def test_a_word_without_a_successor_names_what_does_its_work(cli, old, new):
+    assert f"use: {new}" in cli.refused(*old.split())
 
 
 def test_an_unknown_command_is_one_sentence(cli):

@@ -83,20 +83,36 @@ _INSTEAD = {
     "run": "ragassay evaluate --config FILE",
     "submit": "ragassay evaluate DATA --server URL",
     "report": "ragassay show RUN",
+    "results": "ragassay show RUN --rows",
+    "export": "ragassay show RUN -o FILE",
     "power": "ragassay compare RUN --detect X",
+    "comment": "gh pr comment --edit-last --create-if-none --body-file gates.md",
+    "status": "ragassay job show JOB",
+    "retry": "ragassay job retry JOB",
+    "cancel": "ragassay job cancel JOB",
+    "alerts": "GET /v1/alerts, see docs/alerts.md",
+    "webhook": "POST /v1/webhooks, see docs/alerts.md",
     "up": "ragassay serve",
     "worker": "ragassay serve worker",
     "beat": "ragassay serve scheduler",
+    "alive": "ragassay serve worker --check",
     "init": "ragassay info init",
     "doctor": "ragassay info doctor",
     "metrics": "ragassay info metrics",
     "schema": "ragassay info schema",
+    "completion": "ragassay --install-completion",
+    "data check": "ragassay data show DATA",
     "data describe": "ragassay data show DATA",
     "data versions": "ragassay data show NAME",
+    "judge attack": "the script of docs/judge-accuracy.md#attacks-on-a-judge",
+    "judge calibrate": "ragassay judge agreement DATA",
     "judge prefer": "ragassay compare A B --pairwise MODEL",
     "schedule pause": "ragassay schedule set NAME --pause",
     "schedule resume": "ragassay schedule set NAME --resume",
     "admin alive": "ragassay serve worker --check",
+    "admin keys rotate": "ragassay admin keys make NAME, then ragassay admin keys revoke ID",
+    "admin requeue": "ragassay job retry JOB",
+    "admin retention": "RAGASSAY_KEEP_RESULTS_DAYS and RAGASSAY_KEEP_REPORTS_DAYS, see docs/operations.md",
 }  # commands of development builds: their refusal says what to write
 
 
@@ -164,7 +180,7 @@ def _one_line(message: Warning | str, *_: object, **__: object) -> None:
 
 def _refuse_old_words(words: list[str]) -> None:
     """Raise BadSettings that names the command in place of one that is gone."""
-    for old in (" ".join(words), "".join(words[:1])):
+    for old in (" ".join(words[:count]) for count in (3, 2, 1)):
         if instead := _INSTEAD.get(old):
             raise BadSettings(f"there is no command {old!r} any more", hint=f"use: {instead}")
 
@@ -178,7 +194,7 @@ def main() -> NoReturn:
     logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
     warnings.showwarning = _one_line
     try:
-        _refuse_old_words(sys.argv[1:3])
+        _refuse_old_words(sys.argv[1:4])
         code = app(standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()
