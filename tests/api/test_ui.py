@@ -58,7 +58,7 @@ def test_without_keys_the_pages_show_jobs_and_ask_for_nothing(served):
         assert "<script>alert" not in text
         assert "<img" not in text
     assert "Sign out" not in http.get("/ui/runs").text
-    row = http.get(f"/ui/runs/{job}/row?at=1").text
+    row = http.get(f"/ui/runs/{job}/row?id=q1").text
     assert "River number 1 reaches the sea" in row
     assert "It rains a lot there." in row  # of the sample, which the row does not hold
 
@@ -96,7 +96,7 @@ def test_a_project_sees_what_is_its_own_alone(keyed, keys):
     ids, own = filled(keyed, "of-pages", "seen-on-pages")
     things = {"schedules": ids["schedule"], "datasets": ids["dataset"], "live": ids["stream"]}
     run, job = f"/ui/runs/{ids['job']}", f"/ui/jobs/{ids['job']}"
-    named = [run, job, *(f"{run}/{rest}" for rest in ("queries", "row?at=0", "label", "labels.jsonl"))]
+    named = [run, job, *(f"{run}/{rest}" for rest in ("queries", "row?id=q0", "label", "labels.jsonl"))]
     named += [f"/ui/compare?run={ids['job']}", *(f"/ui/{kind}/{name}" for kind, name in things.items())]
     for key, there in ((own, True), (keys[3], False)):
         with signed_in(keyed, key) as http:
@@ -256,3 +256,11 @@ def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
     served.work()
     assert "finished" in served.http.get(f"/ui/jobs/{job}").text
     assert "n=60" in served.http.get(f"/ui/runs/{job}").text
+
+
+def test_files_of_swagger_ui_are_kept_by_browsers_under_their_digests(served):
+    page = served.http.get("/docs").text
+    named = re.findall(r'(?:href|src)="(/[^"]*)"', page)
+    assert {address.partition("?")[0].rpartition(".")[2] for address in named} == {"css", "js", "svg"}
+    for address in named:
+        assert "immutable" in served.http.get(address).headers["Cache-Control"]

@@ -9,12 +9,14 @@ import httpx
 import pytest
 
 import ragassay
-from api.projects import keyed_server, made_key
+from api.projects import filled, keyed_server, made_key
 from api_server import rows as few
 from browsing import browsing
 from dashboard.cities import cities
+from live_traffic import received, set_rule, spans_of
 from payloads import PAYLOADS
 from ragassay.core.settings import Settings
+from ragassay.live.traffic import LiveTraffic
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.protocol import system_name
 from watching import Watched, browser, watched_page
@@ -26,9 +28,9 @@ PAGES = {
     "run": "/ui/runs/NIGHT",
     "run of two systems": "/ui/runs/BOTH",
     "queries": "/ui/runs/BOTH/queries?sort=correctness&text=number 3",
-    "row": "/ui/runs/NIGHT/row?at=51",
+    "row": "/ui/runs/NIGHT/row?id=q51",
     "changed": "/ui/runs/NIGHT/queries?system=default&changed=better&since=BEFORE%23default",
-    "changed row": "/ui/runs/NIGHT/row?at=0&system=default&changed=better&since=BEFORE%23default",
+    "changed row": "/ui/runs/NIGHT/row?id=q8&system=default&changed=better&since=BEFORE%23default",
     "label": "/ui/runs/NIGHT/label",
     "datasets": "/ui/datasets",
     "dataset": "/ui/datasets/cities",
@@ -127,7 +129,20 @@ def site(made):
 
 
 @pytest.fixture(scope="module")
-def chromium(site, keyed):  # in this order: a server can't be ended while Playwright runs
+def owned(keyed):
+    """A project's things by kind, with live traffic of the stream shop, and its key."""
+    ids, key = filled(keyed, "a", "seen")
+    live = LiveTraffic(keyed.jobs.of("a"), keyed.settings)
+    set_rule(live)
+    live.store.append(received(*(spans_of(n) for n in range(6))))
+    for _ in range(4):
+        live.tick_all()
+        keyed.work()
+    return ids, key
+
+
+@pytest.fixture(scope="module")
+def chromium(site, owned):  # in this order: a server can't be ended while Playwright runs
     with browser() as running:
         yield running
 
@@ -239,7 +254,8 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
     where = f"/ui/runs/{run}"
     paths = ["/ui/runs", where, f"{where}/queries", f"{where}/queries?from=50", f"{where}/label"]
     paths += [f"/ui/compare?run={run}&run={other}", "/ui/trends", "/ui/cost?by=category", "/ui/cost?by=model"]
-    paths += [f"{where}/row?at={n}" for n in range(len(PAYLOADS))]
+    questions = {f"{where}/row?{urlencode({'id': row['query_id']})}": row["query"] for row in hostile_rows()}
+    paths += questions
     paths += [f"{where}/label?{urlencode({'row': row['query_id']})}" for row in list(hostile_rows())[::8]]
     paths += ["/ui/datasets", "/ui/datasets/hostile", "/ui/datasets/hostile?from=50", "/ui/compare"]
     fields = {  # of an address, in turn
@@ -265,8 +281,8 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
         page.goto(path, wait_until="domcontentloaded")
         if elements := page.evaluate(MADE):
             found[path] = elements
-        if "/row?at=" in path:
-            assert page.locator("h1").text_content() == PAYLOADS[int(path.rpartition("=")[2])]
+        if path in questions:
+            assert page.locator("h1").text_content() == questions[path]
         watched.assert_quiet()
     assert not found
     page.goto(f"{where}/label")
@@ -277,8 +293,8 @@ def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any
     assert page.evaluate(MADE) == []
 
 
-def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed):
-    key = made_key(keyed, "a", name="all").key
+def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed, owned):
+    ids, key = owned
     body = {"samples": few(40), "metrics": ["mrr"], "performance": {"batch": 10}}
     job = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=60).json()[
         "id"
@@ -296,7 +312,7 @@ def test_key_opens_the_door_and_a_job_is_followed_to_its_report(chromium, keyed)
         page.get_by_role("link", name="report").wait_for()
         work.join()
         assert page.get_by_text("40 of 40").is_visible()
-        for name in ONLY_OF_SERVICE:
+        for name in (*ONLY_OF_SERVICE, f"schedules/{ids['schedule']}", "live/shop", f"live/{ids['stream']}"):
             page.goto(f"/ui/{name}")
             found += watched.in_the_way()
     assert not found

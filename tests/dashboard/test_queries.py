@@ -1,6 +1,8 @@
 """The rows of a run as pages: filters, errors by kind, and one query."""
 
+import html
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -82,16 +84,46 @@ def test_errors_are_counted_by_kind_and_each_links_to_its_rows(served, run, http
 
 
 def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run, http):
-    text = http.get(f"{run}/row?system=old&at=1").text
+    text = http.get(f"{run}/row?system=old&id=q1").text
     lines = {
         name: plain(cells)
         for name, cells in re.findall(r'<tr><th scope="row">(d\d)\s*</th>(.*?)</tr>', text, re.DOTALL)
     }
     assert lines == {"d1": "1 2 1", "d2": "not judged 1 not retrieved", "d9": "not judged not retrieved 2"}
     assert "latency 10 ms" in plain(text)
-    first = http.get(f"{run}/row?system=old&at=0").text
+    first = http.get(f"{run}/row?system=old&id=q0").text
     assert 'href="#C1.1"' in first
     assert "C1.1: context sentence" in first
     assert 'id="C1.1"' in first
     assert "supported" in first
     assert re.search(r"d1\s*</th>\s*<td>\s*<span class=\"tag good\">1</span>", first)
+
+
+@pytest.mark.parametrize(
+    "asked", ["sort=-latency_ms", "where=correctness<0.9", "system=new&sort=-latency_ms", "text=number"]
+)
+def test_list_names_each_row_by_its_id_and_previous_and_next_walk_through_the_selection(asked, run, http):
+    page = http.get(f"{run}/queries?{asked}").text
+    listed = [html.unescape(link) for link in re.findall(r'href="([^"]*/row\?[^"]*)"', page)]
+    assert all("at=" not in link and re.search(r"[?&]id=q\d(&|$)", link) for link in listed)
+    first = row_of(http, linked(page, "Which city"))
+    while 'rel="prev"' in first:
+        first = row_of(http, re.search(r'rel="prev" href="([^"]*)"', first)[1])
+    walked, total = [first], int(re.search(r"row 1 of (\d+)", first)[1])
+    while 'rel="next"' in walked[-1]:
+        walked.append(row_of(http, re.search(r'rel="next" href="([^"]*)"', walked[-1])[1]))
+    assert len(walked) == total == len({named(text) for text in walked})
+    assert {named(text) for text in walked} == {(one[1], one[0]) for one in shown(page)}
+    for before, text in pairwise(walked):
+        assert named(row_of(http, re.search(r'rel="prev" href="([^"]*)"', text)[1])) == named(before)
+
+
+def row_of(http, address):
+    return http.get(html.unescape(address)).raise_for_status().text
+
+
+def named(row):
+    """The system and query of a row's page."""
+    return tuple(
+        re.search(r"(old|new), (q\d)", plain(re.search(r'<p class="about">.*?</p>', row, re.DOTALL)[0])).groups()
+    )

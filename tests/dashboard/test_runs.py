@@ -1,6 +1,7 @@
 """Pages of runs: what the list, one run, several side by side, trends and costs say first, and what can't be shown."""
 
 import functools
+import hashlib
 import json
 import re
 import subprocess
@@ -19,6 +20,7 @@ from provider import Answer, Provider
 from ragassay.core.settings import Settings
 from ragassay.dashboard.changes import against
 from ragassay.dashboard.folder import FolderLibrary
+from ragassay.dashboard.site import HERE
 from ragassay.reporting import panels as panels_module
 from ragassay.reporting.charts import Drawn, bars
 from ragassay.reporting.document import Table
@@ -84,7 +86,9 @@ def test_runs_are_found_by_what_they_are_about_and_only_those_named_are_shown(se
         ("/ui/runs/none", 404, "there is no run"),
         ("/ui/runs/RUN/queries?sort=nope", 422, "nope"),
         ("/ui/runs/RUN/queries?where=bad", 422, "faithfulness&lt;0.5"),
-        ("/ui/runs/RUN/row?at=99", 404, "no such row"),
+        ("/ui/runs/RUN/row?id=q99", 404, "there is no row"),
+        ("/ui/runs/RUN/row?id=q0&of=nobody", 404, "there is no row"),
+        ("/ui/runs/RUN/row", 422, "id: "),
         ("/ui/runs/..%2f..%2fetc", 404, ""),
         ("/ui/compare?run=RUN", 422, "a comparison needs two systems"),
         ("/ui/cost?by=colour", 422, "dimension"),
@@ -302,3 +306,30 @@ def test_what_an_accurate_answer_costs_stands_first_then_a_chart_and_the_table(n
     assert page.index(known) < page.index("Accuracy against cost") < page.index("By dataset and system")
     later = nights[0].get("/ui/cost?since=2100-01-01")
     assert (later.status_code, known in later.text) == (200, False)
+
+
+def test_every_static_file_is_kept_by_browsers_under_the_digest_in_its_address_and_no_other(run, pages):
+    named = set(
+        re.findall(
+            r'(?:href|src)="(/ui/static/[^"]*)"', pages.get("/ui/runs").text + pages.get(f"/ui/runs/{run}/label").text
+        )
+    )
+    assert {address.partition("?")[0].rpartition("/")[2] for address in named} == {"icon.svg", "style.css", "label.js"}
+    for address in named:
+        file = pages.get(address)
+        assert file.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert address.endswith(f"?v={hashlib.sha256(file.content).hexdigest()[:16]}")
+        for other in (address.partition("?")[0], f"{address}0"):
+            assert pages.get(other).headers["Cache-Control"] == "no-store"
+
+
+def test_no_template_computes_a_number():
+    """Formatting, conditions and the numbers of colours are theirs; counts and shares come from Python."""
+    computed = {}
+    for template in (HERE / "templates").glob("*.html"):
+        text = re.sub(r"loop\.index0 % 6 \+ 1", "", template.read_text())
+        for part in re.findall(r"\{\{.*?\}\}|\{% set.*?%\}", text, re.DOTALL):
+            spoken = re.sub(r"\"[^\"]*\"|'[^']*'", "", part)
+            if re.search(r"\w\s*[-+*/]\s*\(?\w|\|\s*(?:length|sum|count|max|min|round)\b(?!\s*>)", spoken):
+                computed[template.name] = part
+    assert not computed

@@ -164,6 +164,12 @@ class GateReport(FrozenModel):
         """Those that did not pass."""
         return tuple(result for result in self.results if not result.passed)
 
+    @property
+    def verdict(self) -> str:
+        """How many were missed, else that all passed."""
+        total, missed = len(self.results), len(self.missed)
+        return f"{missed} of {total} gates missed" if missed else f"{total} of {total} gates passed"
+
 
 def about_a_drop(gates: Sequence[Gate]) -> str | None:
     """What to say if there is no baseline: the first gate that needs one; None if none does."""

@@ -16,7 +16,6 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
-from starlette.staticfiles import StaticFiles
 
 from ragassay import observability
 from ragassay.api import (
@@ -42,7 +41,7 @@ from ragassay.api.webhooks import NewWebhook
 from ragassay.core.models import Sample
 from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.core.settings import Settings
-from ragassay.dashboard.site import AT_ONCE
+from ragassay.dashboard.site import AT_ONCE, STATIC, CachedFiles
 from ragassay.judges.prompt import read_prompt
 from ragassay.live.models import DatasetAddition, NewStream
 from ragassay.service.access import asks_for_key
@@ -50,6 +49,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
 
 SPANS_AT_ONCE = 4  # bodies of spans that are read at a time
+_SWAGGER = CachedFiles("/docs/static", packages=[("fastapi_offline", "static")])
 _ROUTES = (jobs, analyses, datasets, schedules, live, webhooks, catalog, keys, health)
 _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
@@ -96,9 +96,9 @@ def _swagger_ui() -> HTMLResponse:
     page = get_swagger_ui_html(
         openapi_url="/openapi.json",
         title="ragassay API",
-        swagger_js_url="/docs/static/swagger-ui-bundle.js",
-        swagger_css_url="/docs/static/swagger-ui.css",
-        swagger_favicon_url="/ui/static/icon.svg",
+        swagger_js_url=_SWAGGER.address("swagger-ui-bundle.js"),
+        swagger_css_url=_SWAGGER.address("swagger-ui.css"),
+        swagger_favicon_url=STATIC.address("icon.svg"),
     )
     inline = bytes(page.body).rpartition(b"<script>")[2].partition(b"</script>")[0]
     digest = b64encode(hashlib.sha256(inline).digest()).decode()
@@ -142,7 +142,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     ui.install(app, service)
     app.add_api_route("/", lambda: RedirectResponse("/ui", 302), include_in_schema=False)
     app.add_api_route("/docs", _swagger_ui, include_in_schema=False)
-    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
+    app.mount(_SWAGGER.path, _SWAGGER)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings), tls=settings.tls)
     app.state.requests = requests = prometheus.Requests()

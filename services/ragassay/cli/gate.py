@@ -51,4 +51,4 @@ def gate(
     show(results, of_gates, EXPORTERS, output or [], as_json=as_json)
     refuse_unscored(report, configuration.max_failed_share)
     if results.missed:
-        raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")
+        raise GateFailed(results.verdict)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import os
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from anyio import to_thread
@@ -20,6 +22,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.core.formatting import minute, number
@@ -60,8 +64,56 @@ def address_of(values: Mapping[str, Any]) -> str:
     return urlencode({key: value for key, value in values.items() if value not in (None, "", ())}, doseq=True)
 
 
+class CachedFiles(StaticFiles):
+    """Static files below ``path``, which browsers keep for a year under an address that has the digest of the content."""
+
+    def __init__(self, path: str, **where: Any) -> None:
+        super().__init__(**where)
+        self.path = path
+
+    def address(self, name: str) -> str:
+        """Of the file as it is now; raises FileNotFoundError."""
+        full_path, found = self.lookup_path(name)
+        if found is None:
+            raise FileNotFoundError(name)
+        return f"{self.path}/{name}?v={_digest(full_path, found.st_mtime_ns)}"
+
+    def file_response(
+        self, full_path: Any, stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """The file; to be kept only if the address has its digest, so that none is kept under that of another version."""
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"].decode("latin-1") == f"v={_digest(str(full_path), stat_result.st_mtime_ns)}":
+            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+@cache
+def _digest(path: str, changed_ns: int) -> str:  # noqa: ARG001 - a file that has changed is read again
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+
+
+STATIC = CachedFiles("/ui/static", directory=HERE / "static", packages=[("ragassay.reporting", "static")])
+
+
+class Pager(NamedTuple):
+    """Where the page before and the one after begin, None if there is none; what is shown, in words, if that is known."""
+
+    previous: int | None
+    next: int | None
+    position: str
+
+
+def pager_of(start: int, more: bool, total: int | None) -> Pager:
+    """Of a page that begins at ``start``; ``more``: one follows, which ``total`` tells if it is known."""
+    end = start + A_PAGE
+    position = "" if total is None else f"{start + 1:,} to {min(end, total):,} of {total:,}"
+    following = more if total is None else end < total
+    return Pager(max(start - A_PAGE, 0) if start else None, end if following else None, position)
+
+
 _TEMPLATES = environment(HERE / "templates")
-_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
+_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "pager_of": pager_of, "static": STATIC.address}
 _TEMPLATES.filters |= {
     "query": address_of,
     "minute": minute,

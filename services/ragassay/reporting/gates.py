@@ -24,16 +24,14 @@ def log_missed(report: GateReport) -> None:
 
 def of_gates(report: GateReport) -> Document:
     """The verdict, each gate with its value and why, and the worst rows of missed gates."""
-    total, missed = len(report.results), len(report.missed)
-    verdict = f"{missed} of {total} gates missed" if missed else f"{total} of {total} gates passed"
     compared = f", baseline {report.baseline}" if report.baseline else ""
     rows = tuple(_row(result) for result in sorted(report.results, key=lambda result: result.passed))
     blocks: list[Block] = [Table("Gates", ("gate", "result", "value", "scored", "why"), rows)]
     if worst := tuple(f"{result.name}: {result.worst_rows}" for result in report.missed if result.worst):
         blocks.append(Sentences("Worst rows", worst))
     return Document(
-        f"ragassay: {verdict}",
-        answer=(f"run {report.run} on {report.dataset}{compared}: {verdict}",),
+        f"ragassay: {report.verdict}",
+        answer=(f"run {report.run} on {report.dataset}{compared}: {report.verdict}",),
         notes=tuple(f"The baseline was not measured alike: {caution}." for caution in report.cautions),
         blocks=tuple(blocks),
     )

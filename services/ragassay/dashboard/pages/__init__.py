@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import Depends, FastAPI, Response
 from fastapi.responses import RedirectResponse
-from starlette.staticfiles import StaticFiles
 
 from ragassay.core.errors import NotFound
 from ragassay.dashboard.pages import compare, datasets, labels, over_time, queries, runs
-from ragassay.dashboard.site import HERE, pages
+from ragassay.dashboard.site import STATIC, pages
 
 _PAGES = (runs, queries, labels, compare, over_time, datasets)
 
@@ -22,7 +21,7 @@ def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
     """
     for page in _PAGES:
         app.include_router(page.router, dependencies=[Depends(enter)])
-    app.mount("/ui/static", StaticFiles(directory=HERE / "static", packages=[("ragassay.reporting", "static")]))
+    app.mount(STATIC.path, STATIC)
     app.include_router(_others)
 
 

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from ragassay.core.errors import NotFound
 from ragassay.core.formatting import number, percent
 from ragassay.dashboard.site import SearchText, analysis, body, form_of, pages, shown, shown_document
-from ragassay.live.models import STATUSES, LiveWindow, RequestStatus, WindowKind
+from ragassay.live.models import STATUSES, LiveRule, LiveWindow, RequestStatus, WindowKind
 from ragassay.live.traffic import LiveTraffic
 from ragassay.reporting.charts import Drawn, over_time
 from ragassay.reporting.document import Document, Link, Table
@@ -44,7 +44,7 @@ def _streams(request: Request, live: Own) -> Response:
     rows = tuple(
         (
             Link(one.name, f"/ui/live/{one.name}"),
-            f"{100 * one.rule.rate:.4g} % of the requests" if one.rule else "none: it has no rule",
+            _sampled(one.rule) if one.rule else "none: it has no rule",
             f"{one.today.received:,}",
             f"{one.today.evaluated:,}",
             f"{number(one.spent_usd)} USD" + (f" of {one.rule.budget_usd}" if one.rule and one.rule.budget_usd else ""),
@@ -82,6 +82,7 @@ def _stream(
         request,
         "live.html",
         stream=known,
+        sampled=_sampled(known.rule) if known.rule else "",
         kind=kind,
         metric=chosen,
         metrics=metrics,
@@ -105,6 +106,10 @@ def _add(live: Own, stream: str, sent: Annotated[bytes, Depends(body(2000))]) ->
         raise NotFound(f"stream {stream} has no such request")
     version = live.add_to_dataset(form["trace"], form.get("dataset", "").strip())
     return RedirectResponse(f"/ui/live/{quote(stream)}?added={version.name}", 303)
+
+
+def _sampled(rule: LiveRule) -> str:
+    return f"{100 * rule.rate:.4g} % of the requests"
 
 
 def _place(metric: str) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from ragassay.core.report import run_and_system
 from ragassay.dashboard import views
 from ragassay.dashboard.changes import CHANGES, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, MAX_PLACES, Start, address_of, pages, shown
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, address_of, pages, shown
 from ragassay.judges.combine import disagreements
 from ragassay.reporting import failing
 from ragassay.storage.columns import FIGURES
@@ -25,6 +25,7 @@ from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
 
 MAX_SCORES = 3  # below an answer
+MAX_ID = 10_000  # characters of a query's id in an address
 router = pages()
 _ONE = ("system", "category", "difficulty", "text", "failed", "failure", "sort", "changed", "since")
 _BACK = "go back to the list of queries"
@@ -133,18 +134,25 @@ class ChosenRows:
         found = column.rows.by_number(places)
         for place in places:
             row, at = found.get(place), position.get(place) if column.rows is self.rows else None
-            chosen = f"/ui/runs/{self.rows.record.id}/row?{address_of({**self.asked, 'at': at})}"
-            yield Cell(row, chosen if at is not None else column.address(row) if row else "", at is not None)
+            is_chosen = at is not None
+            address = "" if row is None else self.address(row) if is_chosen else column.address(row)
+            yield Cell(row, address, is_chosen)
 
     def of_question(self, place: int) -> list[tuple[Column, Result]]:
         """What is shown of the question of a row: the row of each column, as far as it is there."""
         cells = [(column, next(self._cells(column, [place], {})).row) for column in self.columns]
         return [(column, row) for column, row in cells if row]
 
-    def position(self, query_id: str) -> int:
-        """The position of the row on a query among those that are chosen; raises NotFound."""
-        for name in [self.asked["system"]] if "system" in self.asked else self.rows.systems:
-            place = self.rows.find(name, query_id)
+    def address(self, row: Result) -> str:
+        """Of the page of a chosen row, which leads on to the others."""
+        of = "" if "system" in self.asked or len(self.rows.systems) == 1 else row.system
+        return f"/ui/runs/{self.rows.record.id}/row?{address_of({**self.asked, 'of': of, 'id': row.query_id})}"
+
+    def position(self, query_id: str, of: str) -> int:
+        """The position of the row on a query, of a system if one is named, among those that are chosen; raises NotFound."""
+        system = self.asked.get("system") or of
+        for name in self.rows.systems:
+            place = self.rows.find(name, query_id) if system in ("", name) else None
             if place is not None and len(at := np.flatnonzero(self.places == place)):
                 return int(at[0])
         raise NotFound(f"there is no row {query_id[:200]!r}", hint=_BACK)
@@ -195,17 +203,16 @@ def _presets(systems: list[str], metrics: Sequence[str], asked: Mapping[str, Any
 def _row(
     request: Request,
     run: str,
-    at: Annotated[int | None, Query(ge=0, le=MAX_PLACES)] = None,
-    id: Annotated[str, Query(max_length=1000)] = "",  # noqa: A002 - the name in the address
+    id: Annotated[str, Query(max_length=MAX_ID)],  # noqa: A002 - the name in the address
+    of: SearchText = "",
 ) -> Response:
-    """A row by its position in a selection, or by its query's id."""
+    """A row by its query's id, ``of`` a system if the selection has rows of several, between its neighbours there."""
     library: Library = request.state.library
     report, chosen = library.report(run, labels=False), ChosenRows(request, run)
-    at = chosen.position(id) if at is None else at
-    rows = chosen.rows.at(chosen.places[at : at + 1])
-    if not rows:
-        raise NotFound("there is no such row", hint=_BACK)
-    place, row = int(chosen.places[at]), rows[0]
+    at = chosen.position(id, of)
+    place, before, after = int(chosen.places[at]), chosen.places[max(at - 1, 0) : at], chosen.places[at + 1 : at + 2]
+    near = chosen.rows.by_number([*before, place, *after])
+    row = near[place]
     sample, every = library.sample(run, row), chosen.of_question(place)
     sentences, facts = views.units(row)
     on_page = int(np.flatnonzero(chosen.questions == place % chosen.each)[0])
@@ -216,8 +223,9 @@ def _row(
         title=report.provenance.configuration.name or run,
         listed_from=on_page // A_PAGE * A_PAGE,
         asked=chosen.asked,
-        at=at,
-        total=len(chosen.places),
+        previous=[chosen.address(near[number]) for number in before if number in near],
+        next=[chosen.address(near[number]) for number in after if number in near],
+        position=f"row {at + 1:,} of {len(chosen.places):,}",
         row=row,
         why=failing.why(row, judge=False),
         sentences=sentences,
