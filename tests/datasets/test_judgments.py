@@ -29,12 +29,64 @@ def test_load_joins_the_judgments_of_the_file_that_the_queries_name(write):
     assert dataset.digest == load(write("whole.json", rows)).digest
 
 
+LIST = [
+    {"query_id": 2, "relevant_chunk_ids": ["d2", "d3"], "primary_relevant": "d2"},
+    {"query_id": "Q1", "relevant_chunk_ids": ["d1"], "primary_relevant": "d1"},
+]
+JUDGED = [({"d1": 1}, "d1"), ({"d2": 1, "d3": 1}, "d2"), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize("wrapped", [LIST, {"judgments": LIST}], ids=["list", "object"])
+def test_load_joins_a_list_of_judgments_in_a_file_in_the_document_and_in_memory(write, wrapped):
+    write("grades.json", wrapped)
+    inside = {"queries": QUERIES["queries"], "judgments": LIST}
+    for data in (write("queries.json", QUERIES), write("inside.json", inside), inside):
+        dataset = load(data)
+        assert [(sample.judgments, sample.primary_relevant) for sample in dataset.samples] == JUDGED
+        assert isinstance(dataset.metadata.get("judgments", ""), str)
+    assert inside == {"queries": [{"query_id": i, "query": text} for i, text in TEXTS], "judgments": LIST}
+
+
+@pytest.mark.parametrize("wrapped", [LIST, {"judgments": LIST}], ids=["list", "object"])
+def test_load_judgments_alone_are_a_dataset_whose_queries_are_known_by_their_ids(write, wrapped):
+    dataset = load(write("judgments.json", wrapped))
+    assert [(s.query, s.judgments) for s in dataset.samples] == [("2", {"d2": 1, "d3": 1}), ("Q1", {"d1": 1})]
+    assert (dataset.partial, dataset.kept) == (True, ())
+    assert "the id of a query stands for its text" in dataset.warnings[0]
+    with pytest.raises(BadData, match="query: no column holds it"):  # which may be in the column that is unknown
+        load([{**each, "Frage": "Was?"} for each in LIST])
+
+
+def test_evaluate_a_list_of_judgments(cli, write, tmp_path):
+    run = tmp_path / "x.run"
+    run.write_text("2 Q0 d9 1 2 t\n2 Q0 d3 2 1 t\nzz Q0 d1 1 1 t\n")  # rank 2, and nothing for Q1
+    code, out, err = cli("evaluate", write("j.json", LIST), "--system", f"x={run}", "--metrics", "mrr", "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["x"]["metrics"]["mrr"]["value"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("judgments", "line"),
+    [
+        ([*LIST, LIST[0]], "data: judgments: query '2' is judged twice"),
+        ([{"query_id": "Q9"}], "data: judgments: 'Q9' is no query of this file"),
+        ([{"relevant_chunk_ids": ["d1"]}], "data: judgments: should be {query_id: {'relevance_scores'"),
+        ({"Q1": 3}, "data: judgments: should be {query_id: {'relevance_scores'"),
+        ({"Q1": {"query": "x"}}, "data: row 1: query: is given here and in judgments"),
+    ],
+)
+def test_load_a_broken_list_of_judgments_is_one_clear_line(judgments, line):
+    with pytest.raises(BadData) as caught:
+        load({"queries": QUERIES["queries"], "judgments": judgments})
+    assert str(caught.value).startswith(line)
+
+
 @pytest.mark.parametrize(
     ("name", "grades", "line"),
     [
         ("../grades.json", GRADES, "queries.json: judgments: there is no file '../grades.json' in its folder"),
         ("grades.json", "[", "grades.json:1: column 2: is not valid JSON"),
-        ("grades.json", {"judgments": {"Q9": {}}}, "grades.json judges 'Q9', which is no query"),
+        ("grades.json", {"judgments": {"Q9": {}}}, "grades.json: 'Q9' is no query of this file"),
         ("grades.json", {"judgments": {"Q1": {"query": "x"}}}, "row 1: query: is given here and in grades.json"),
     ],
 )

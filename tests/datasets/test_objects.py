@@ -30,6 +30,16 @@ class ArrowOnly:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+class Indexed:
+    """A dataset as training loops have it: ``len()`` and ``[i]``, which does not end by itself."""
+
+    def __len__(self):
+        return len(ROWS)
+
+    def __getitem__(self, n):
+        return ROWS[n % len(ROWS)]
+
+
 def frame_of_arrays():
     """As it comes out of many a pipeline: arrays in cells, NaN for what is missing, whole numbers as floats, an index."""
     frame = pd.DataFrame([{**row, "query_id": f"q_{n}"} for n, row in enumerate(ROWS)]).set_index("query_id")
@@ -39,6 +49,7 @@ def frame_of_arrays():
 TABLES = {
     "list": lambda: ROWS,
     "generator": lambda: (row for row in ROWS),
+    "len and [i]": Indexed,
     "pandas": lambda: pd.DataFrame(ROWS),
     "pandas with arrays": frame_of_arrays,
     "pandas with a column as its index too": lambda: pd.DataFrame(ROWS).set_index("question", drop=False),

@@ -55,7 +55,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "reference_contexts": (
         "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
     ),
-    "relevant_doc_ids": ("reference_context_ids", "relevant_docs", "qrels"),
+    "relevant_doc_ids": ("reference_context_ids", "relevant_chunk_ids", "relevant_docs", "qrels"),
     "relevance_scores": ("relevant_docs", "qrels"),
     "category": ("metadata.category", "query_style"),
     "difficulty": ("metadata.difficulty",),
@@ -175,7 +175,7 @@ class _ColumnMapper:
         wanted: Wanted,
         elsewhere: Collection[str],
     ) -> None:
-        self._path, self._rows, self._wanted = source.path, rows, wanted
+        self._source, self._path, self._rows, self._wanted = source, source.path, rows, wanted
         self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
         self._filled = {name for values in rows for name, value in values.items() if value is not None}
         self._in_seconds = {theirs for name, theirs in _pairs(mapping) if name == SECONDS}
@@ -192,6 +192,9 @@ class _ColumnMapper:
         for name in ("output", *OUTPUTS):
             self._map_ambiguous(name, self._meaning_of_output)
         self._map_ambiguous("context", self._meaning_of_context)
+        if self._are_judgments():
+            self._sources["query"], self._source.judged_only = self._sources["query_id"], True
+            self._warnings.append("judgments hold no texts, so the id of a query stands for its text")
         self._require_input()
         seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
         seconds |= self._in_seconds
@@ -202,6 +205,12 @@ class _ColumnMapper:
             )
         metadata = self._given.get("metadata", "metadata")
         return ColumnMapping(self._sources, metadata, self._nested, in_seconds, tuple(self._warnings), self._guesses())
+
+    def _are_judgments(self) -> bool:
+        """Are the rows judgments of queries, whose texts are elsewhere, and nothing else?"""
+        judged = self._has("query_id") and self._has("relevant_doc_ids", "relevance_scores")
+        no_query = self._wanted == "dataset" and not self._has("query", "history", *RESPONSE_FIELDS)
+        return judged and no_query and set(self._columns) <= set(self._sources.values())
 
     def _by_field(self, mapping: MapOption, elsewhere: Collection[str]) -> dict[str, str]:
         """The mapping by our own names; raises UnknownName for a name that no column may have, BadSettings."""

@@ -17,16 +17,19 @@ from ragassay.core.models import Sample
 from ragassay.core.validation import is_text, shown
 from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 
-_TAKEN = "give a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, or a path"
+_TAKEN = (
+    "give a list of dicts or Samples, a pandas, polars or Arrow table, a Hugging Face Dataset, an object with len() and [i], "
+    "or a path"
+)
 
 
-def rows_in(data: object, name: str = "data") -> Source:
-    """The rows of an object in memory; errors show ``name`` in the place of a file, and rows from 1.
+def rows_in(data: object, name: str = "data", other_kinds: str = "") -> Source:
+    """The rows of an object in memory; errors show ``name`` in the place of a file, ``other_kinds`` in the hint, rows from 1.
 
     NaN, NaT and NA are absent values, arrays lists, dates ISO 8601. Raises BadInput for what is no table of rows.
     """
     if not _is_table(data):
-        hint = _TAKEN
+        hint = _TAKEN + other_kinds
         if (
             isinstance(data, Mapping)
             and data
@@ -35,11 +38,12 @@ def rows_in(data: object, name: str = "data") -> Source:
             hint = f"it has several tables; name one, such as [{next(iter(data))!r}]"
         raise BadInput(f"{shown(data)} is no table of rows", where=name, hint=hint)
     source = Source(Path(name), name=name, counts_lines=False)
-    source.rows = _rows(source, _records(data))
+    source.rows = numbered_rows(source, _records(data))
     return source
 
 
-def _rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
+def numbered_rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
+    """Dicts or Samples as rows of a source, whose problems are noted there."""
     for number, row in enumerate(records, 1):
         if isinstance(row, Sample):
             row = row.model_dump(exclude_defaults=True)
@@ -55,7 +59,14 @@ def _rows(source: Source, records: Iterable[object]) -> Iterator[NumberedRow]:
 def _is_table(data: object) -> bool:
     if isinstance(data, Mapping | str | bytes | type):
         return False
-    return isinstance(data, Iterable) or hasattr(data, "lazy") or hasattr(data, "__arrow_c_stream__")
+    return (
+        isinstance(data, Iterable) or hasattr(data, "lazy") or hasattr(data, "__arrow_c_stream__") or _is_indexed(data)
+    )
+
+
+def _is_indexed(data: object) -> bool:
+    """Has it ``len()`` and ``[i]``, as datasets of training loops have, and can't be iterated?"""
+    return not isinstance(data, Iterable) and hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
 def _records(data: Any) -> Any:
@@ -70,6 +81,8 @@ def _records(data: Any) -> Any:
     for method in ("to_dicts", "to_pylist"):  # polars; Arrow
         if hasattr(data, method):
             return getattr(data, method)()
+    if _is_indexed(data) and not hasattr(data, "__arrow_c_stream__"):
+        return (data[n] for n in range(len(data)))
     if hasattr(data, "column_names") or not hasattr(data, "__arrow_c_stream__"):  # Hugging Face, or any iterable
         return data
     import pyarrow

@@ -11,13 +11,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragassay.core.errors import BadData, BadInput, MissingExtra, NothingToEvaluate, TooLarge, UnknownName
+from ragassay.core.errors import AssayError, BadData, BadInput, MissingExtra, NothingToEvaluate, TooLarge, UnknownName
 from ragassay.core.files import LONGEST_LINE
 from ragassay.core.models import Sample
 from ragassay.core.validation import shown
 from ragassay.datasets import promptfoo
 from ragassay.datasets.cells import joined_columns, open_cells
-from ragassay.datasets.frames import rows_in, to_json
+from ragassay.datasets.frames import numbered_rows, rows_in, to_json
 from ragassay.datasets.ir import PREFIX, read_ir
 from ragassay.datasets.judgments import beir_folder, read_beir, read_trec
 from ragassay.datasets.source import (
@@ -59,7 +59,10 @@ def open_source(data: Any, format: str = "auto", max_problems: int | None = None
         return data
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         return Source(Path("data"), enumerate(data, 1), name="data", counts_lines=False, canonical=True)
-    if not isinstance(data, str | Path):
+    if isinstance(data, Mapping) and not data.keys().isdisjoint(ROW_KEYS):
+        source = Source(Path("data"), counts_lines=False)
+        source.rows = numbered_rows(source, _rows(source, dict(data)))
+    elif not isinstance(data, str | Path):
         source = rows_in(data)
     elif str(data).startswith(PREFIX):
         source = read_ir(str(data))
@@ -200,6 +203,8 @@ def _parquet_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except AssayError:
+        raise
     except MemoryError:
         raise too_large_unpacked(path, max_unpacked(path.stat().st_size)) from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -210,8 +215,9 @@ def _parquet_errors(path: Path) -> Iterator[None]:
 def read_json(path: Path) -> Source:
     """A list of rows, or an object with ``examples`` or ``queries`` and ``name``, ``description``, ``metadata``.
 
-    Judgments may be in a file of their own in the same folder: ``"judgments": "NAME.json"`` next to the queries names
-    it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
+    Judgments may stand next to the queries under ``judgments``, or in a file of the same folder that is named there
+    (``"judgments": "NAME.json"``): ``{query_id: {"relevance_scores": {...}, ...}}``, the columns that the queries lack, or a
+    list of such objects with a ``query_id``.
     Results of promptfoo have a row for each test; a batch of spans, or a page of an API with its rows under one of
     ``PAGE_KEYS``, is read too. A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData
     with line and column.
@@ -251,6 +257,7 @@ def _rows(source: Source, document: Any) -> list[Any]:
         return promptfoo.rows_in(results)
     lists = [key for key, value in document.items() if isinstance(value, list)] if isinstance(document, dict) else []
     keys = [key for key in lists if key in ROW_KEYS] or [key for key in lists if key in PAGE_KEYS]
+    keys = keys or [key for key in lists if key == "judgments"]
     if len(keys) != 1:
         raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
     rows: list[Any] = document.pop(keys[0])
@@ -259,28 +266,48 @@ def _rows(source: Source, document: Any) -> list[Any]:
             raise BadData([f"{source.path}: {key}: should be {what}, is {shown(value)}"])
         setattr(source, key, value or ({} if kind is dict else None))
     source.metadata = {**document, **source.metadata}
-    if isinstance(name := source.metadata.get("judgments"), str) and name.endswith(".json"):
-        _join_judgments(source, name, rows)
+    judgments, name = source.metadata.get("judgments"), "judgments"
+    if isinstance(judgments, str) and judgments.endswith(".json"):
+        name, path = judgments, source.path.parent / judgments
+        if Path(name).name != name or not path.is_file():
+            raise BadData([f"{source.path}: judgments: there is no file {shown(name)} in its folder"])
+        document = _document(path)
+        judgments = document.get("judgments") if isinstance(document, Mapping) else document
+        return _with_judgments(source, name, _by_query(source, str(path), judgments), rows)
+    if isinstance(judgments, list | Mapping):
+        del source.metadata["judgments"]
+        return _with_judgments(source, name, _by_query(source, f"{source.path}: judgments", judgments), rows)
     return rows
 
 
-def _join_judgments(source: Source, name: str, rows: list[Any]) -> None:
-    """Add to the rows what the file of that name, in the same folder, has about them."""
-    path = source.path.parent / name
-    if Path(name).name != name or not path.is_file():
-        raise BadData([f"{source.path}: judgments: there is no file {shown(name)} in its folder"])
-    document = _document(path)
-    by_id = document.get("judgments") if isinstance(document, Mapping) else None
-    if not isinstance(by_id, dict) or not all(isinstance(each, Mapping) for each in by_id.values()):
-        raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
-    objects = ((number, row) for number, row in enumerate(rows, 1) if isinstance(row, dict))
-    for number, row in objects:
-        columns = by_id.pop(str(row.get("query_id", row.get("id", f"q_{number - 1}"))), {})
-        if twice := sorted(columns.keys() & row.keys()):
-            source.add_problem(number, f"{twice[0]}: is given here and in {name}")
-        row.update(columns)
-    for query_id in by_id:
-        source.add_problem(0, f"judgments: {name} judges {shown(query_id)}, which is no query of this file")
+def _by_query(source: Source, where: str, judgments: Any) -> dict[str, Any]:
+    """Judgments as ``{query_id: columns}``, which may also be a list of columns with a ``query_id``; raises BadData."""
+    entries = judgments.values() if isinstance(judgments, Mapping) else judgments
+    if isinstance(entries, list) and all(isinstance(one, Mapping) and "query_id" in one for one in entries):
+        by_query: dict[str, Any] = {}
+        for one in entries:
+            query_id, columns = str(one["query_id"]), {key: value for key, value in one.items() if key != "query_id"}
+            if by_query.setdefault(query_id, columns) is not columns:
+                source.add_problem(0, f"judgments: query {shown(query_id)} is judged twice")
+        return by_query
+    if not isinstance(judgments, Mapping) or not all(isinstance(one, Mapping) for one in entries):
+        what = "{query_id: {'relevance_scores': ...}}, or a list of {'query_id': ..., 'relevant_chunk_ids': [...]}"
+        raise BadData([f"{where}: should be {what}"])
+    return dict(judgments)
+
+
+def _with_judgments(source: Source, name: str, by_query: dict[str, Any], rows: list[Any]) -> list[Any]:
+    """The rows with what is judged of them; ``name`` is said of where that stands."""
+    joined = list(rows)
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, Mapping):
+            columns = by_query.pop(str(row.get("query_id", row.get("id", f"q_{number - 1}"))), {})
+            if twice := sorted(columns.keys() & row.keys()):
+                source.add_problem(number, f"{twice[0]}: is given here and in {name}")
+            joined[number - 1] = {**row, **columns}
+    for query_id in by_query:
+        source.add_problem(0, f"{name}: {shown(query_id)} is no query of this file")
+    return joined
 
 
 def read_traces(path: Path) -> Source:

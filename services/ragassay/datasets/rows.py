@@ -102,6 +102,8 @@ class RowBuilder:
     def _values(self, index: int, values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
         """The values of a sample; what can't be read is noted in ``bad``."""
         fields = self._fields(self._sample_fields, values, bad)
+        if "query" in fields and self.columns.sources["query"] == self.columns.sources.get("query_id"):
+            fields["query"] = str(fields["query"])
         response = self._fields(self._response_fields, values, bad)
         try:
             open_conversation(fields, response)

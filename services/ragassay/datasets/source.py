@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ragassay.core.errors import BadData, BadInput, NotFound, TooLarge
+from ragassay.core.errors import AssayError, BadData, BadInput, NotFound, TooLarge
 from ragassay.core.files import LONGEST_LINE, MIB, numbered_lines
 from ragassay.core.validation import shown
 
@@ -106,6 +106,8 @@ def read_errors(path: Path) -> Iterator[None]:
     """The system's errors of reading as NotFound and BadInput."""
     try:
         yield
+    except AssayError:
+        raise
     except FileNotFoundError:
         raise NotFound("there is no such file", where=str(path)) from None
     except OSError as error:
