@@ -144,11 +144,11 @@ def cost_query(*, dashes: str = "", **options: Any) -> CostQuery:
     """
     try:
         query = CostQuery.model_validate({name: value for name, value in options.items() if value is not None})
-    except UnknownName as error:
-        error.where = f"{dashes}by"
-        raise
     except ValidationError as error:
-        first = problems(error)[0]
+        first, unknown = problems(error)[0], error.errors()[0].get("ctx", {}).get("error")
+        if isinstance(unknown, UnknownName):  # a ValueError, which pydantic wraps
+            unknown.where = f"{dashes}by"
+            raise unknown from None
         raise BadSettings(first.what, where=f"{dashes}{first.location[0]}") from None
     if query.span[0] >= query.span[1]:
         raise BadSettings(f"{query.until} is before {query.since}", where=f"{dashes}until")

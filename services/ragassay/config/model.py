@@ -22,7 +22,7 @@ from pydantic import (
 
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.gates import GateList
-from ragassay.core.errors import BadInput
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt
 from ragassay.core.schedules import PlannedJob
 from ragassay.core.validation import UNKNOWN_KIND
@@ -63,7 +63,13 @@ SystemChoice = Annotated[
 
 def _prompt_in_file(given: object) -> object:
     """The prompt in the file that is named; raises what ``read_prompt`` raises."""
-    return read_prompt(Path(given), "judge_prompt") if isinstance(given, str) else given
+    if not isinstance(given, str):
+        return given
+    try:
+        return read_prompt(Path(given), "judge_prompt")
+    except BadSettings as error:
+        error.where = None  # a ValueError, whose place pydantic adds
+        raise
 
 
 class GatedConfig(EvalConfig):

@@ -18,6 +18,9 @@ AssayError
     ├── RateLimited     asked to slow down                           429, retryable
     ├── TimedOut        no answer in time; it may have been paid     504, retryable
     └── ProviderDown    calls failed one after another; none is made now  503, retryable
+
+BadInput and NothingToEvaluate are also ValueError, NotFound is also FileNotFoundError: who catches these or OSError
+around code of ours lets AssayError pass first. Pydantic takes a ValueError of a validator for one of its own.
 """
 
 from __future__ import annotations
@@ -64,8 +67,8 @@ def and_more(count: int) -> str:
     return f" (and {count} more)" if count else ""
 
 
-class BadInput(AssayError):
-    """Invalid input; the same call fails again."""
+class BadInput(AssayError, ValueError):
+    """Invalid input; the same call fails again. Also a ValueError."""
 
     code, status = "bad_input", 422
 
@@ -108,14 +111,14 @@ class TooLarge(BadInput):
     code, status = "too_large", 413
 
 
-class NothingToEvaluate(AssayError):
-    """The input is valid and holds no row to evaluate."""
+class NothingToEvaluate(AssayError, ValueError):
+    """The input is valid and holds no row to evaluate. Also a ValueError."""
 
     code, status, exit_code = "nothing_to_evaluate", 422, 5
 
 
-class NotFound(AssayError):
-    """There is no such run, job, file or name."""
+class NotFound(AssayError, FileNotFoundError):
+    """There is no such run, job, file or name. Also a FileNotFoundError."""
 
     code, status = "not_found", 404
 

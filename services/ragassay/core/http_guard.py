@@ -268,6 +268,5 @@ def _plain(host: str) -> str:
 def _unreadable(entry: str) -> BadSettings:
     return BadSettings(
         f"can't read {entry[:100]!r}",
-        where="RAGASSAY_OUTGOING_ALLOWED",
         hint="write hosts, host:port or networks such as 10.0.0.0/8, with commas",
     )
