@@ -1,15 +1,20 @@
 """``ragassay.evaluate``: from rows to a report in one call; ``ragassay.gate``."""
 
 import asyncio
+import inspect
 import threading
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin, get_overloads, get_type_hints
 
 import pytest
 
 import ragassay
 from provider import Provider
 from ragassay import Sample, aevaluate, evaluate
+from ragassay.config import ProjectConfig, sections
 from ragassay.core.errors import AssayError, BadSettings
-from ragassay.core.eval_config import Performance
+from ragassay.core.eval_config import EvalConfig, Performance
+from ragassay.sdk.options import BenchmarkOptions, EvalOptions, RunOptions
 
 METRICS = ["faithfulness", "correctness", "accurate"]
 
@@ -82,6 +87,32 @@ def test_who_cancels_pays_no_further_call(rows, monkeypatch):
     with Provider(latency_s=0.3) as provider:
         calls = asyncio.run(cancelled(provider))
         assert len(provider.log) <= calls + 2 < 60, "but the two on their way"
+
+
+def test_every_key_of_the_configuration_is_a_keyword_of_the_same_type():
+    others = {"data", "datasets", "gates", "baseline", "schedule"}
+    named = {"metrics", "judge", "systems"}
+    assert EvalOptions.__annotations__.keys() == ProjectConfig.model_fields.keys() - others - named
+    assert EvalOptions.__annotations__.keys() >= EvalConfig.model_fields.keys() - named
+    types, fields = get_type_hints(EvalOptions), ProjectConfig.model_fields
+    plain = {str, int, float, bool, str | None, int | None, float | None}
+    same = {key for key, kind in types.items() if kind in plain or get_origin(kind) is Literal} - {"api_base"}
+    assert {key: types[key] for key in same} == {key: fields[key].annotation for key in same}
+    assert {key for key, kind in types.items() if kind == Mapping[str, Any]} >= sections().keys()
+
+
+def test_editors_see_the_same_keywords_of_each_function():
+    options = [
+        [get_args(get_type_hints(one)["options"])[0] for one in get_overloads(each)] for each in (evaluate, aevaluate)
+    ]
+    assert options == [[RunOptions, BenchmarkOptions]] * 2
+    for each in (ragassay.compare, ragassay.gate):
+        [keywords] = get_args(get_type_hints(each)["options"])
+        assert keywords.__annotations__.keys() >= EvalOptions.__annotations__.keys()
+    assert (
+        BenchmarkOptions.__annotations__.keys() - EvalOptions.__annotations__.keys()
+        <= inspect.signature(evaluate).parameters.keys()
+    )
 
 
 def test_keywords_beat_the_file_section_by_section(rows, tmp_path):

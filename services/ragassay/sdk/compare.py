@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
 
@@ -24,6 +24,7 @@ from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison
 from ragassay.sdk.evaluation import InMemory, configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
+from ragassay.sdk.options import RunOptions
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
 
@@ -48,7 +49,7 @@ def compare(
     correction: str = "holm",
     examples: int = 3,
     progress: Callable[[int, int], object] | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> Comparison:
     """Compare b with a, or the systems of a with the first of them.
 
@@ -65,7 +66,7 @@ def compare(
     references = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> tuple[ProjectConfig, InMemory]:
-        configuration, in_memory = configured(data, options | {"metrics": metric_names})
+        configuration, in_memory = configured(data, {**options, "metrics": metric_names})
         if len(references) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
         return configuration, in_memory

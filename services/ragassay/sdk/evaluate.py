@@ -20,7 +20,7 @@ from ragassay.sdk.evaluation import (
     runtime_for,
 )
 from ragassay.sdk.loop import awaited, finished
-from ragassay.sdk.options import EvalOptions
+from ragassay.sdk.options import BenchmarkOptions, EvalOptions, RunOptions
 from ragassay.sdk.progress import Reporter
 
 Progress = bool | Callable[[int, int], object] | None
@@ -28,29 +28,10 @@ Progress = bool | Callable[[int, int], object] | None
 
 @overload
 def evaluate(
-    data: Any = None,
-    *,
-    metrics: Any = None,
-    judge: Any = None,
-    systems: Mapping[str, Any] | None = None,
-    config: str | Path | None = None,
-    progress: Progress = None,
-    **options: Unpack[EvalOptions],
+    data: Any = None, *, metrics: Any = None, progress: Progress = None, **options: Unpack[RunOptions]
 ) -> Report: ...
-
-
 @overload
-def evaluate(
-    *,
-    datasets: Mapping[str, Any],
-    metrics: Any = None,
-    judge: Any = None,
-    systems: Mapping[str, Any] | None = None,
-    baseline: str | None = None,
-    config: str | Path | None = None,
-    progress: Progress = None,
-    **options: Unpack[EvalOptions],
-) -> Benchmark: ...
+def evaluate(*, metrics: Any = None, progress: Progress = None, **options: Unpack[BenchmarkOptions]) -> Benchmark: ...
 
 
 def evaluate(
@@ -67,12 +48,13 @@ def evaluate(
 ) -> Report | Benchmark:
     """Evaluate recorded responses and systems, and return the report; of several datasets a Benchmark.
 
-    data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
-    has a query and, without ``systems``, the response to it. NaN counts as missing.
+    data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, a list of Samples, or an object
+    with len() and [i]; a row has a query and, without ``systems``, the response to it. NaN counts as missing. Or
+    {"queries": rows, "judgments": [{"query_id": ..., "relevant_chunk_ids": [...]}]}.
     metrics: names, functions made with @ragassay.metric, objects with ``compute``; default: every usual one that the rows allow.
     judge: "local" (no key, no network), a model that LiteLLM supports, or a function or class made with @ragassay.judge.
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
-    for a built-in one, or a function.
+    for a built-in one, or a function, or an object with ``retrieve(query, top_k)``.
     datasets: in place of data, {name: dataset}, each as ``data``; each system is compared with ``baseline``, by default
     the first. Recorded responses are {dataset: path or rows}, or a path with {dataset} in it. A configuration may name them.
     config: a ragassay.yaml that the other options change. progress: True shows a bar; or a function that is called with
@@ -87,9 +69,19 @@ def evaluate(
     return finished(partial(_evaluated, data, {**named, "config": config, **options}, _reporter(progress)))
 
 
-async def aevaluate(data: Any = None, *, progress: Progress = None, **options: Any) -> Any:
+@overload
+async def aevaluate(
+    data: Any = None, *, metrics: Any = None, progress: Progress = None, **options: Unpack[RunOptions]
+) -> Report: ...
+@overload
+async def aevaluate(
+    *, metrics: Any = None, progress: Progress = None, **options: Unpack[BenchmarkOptions]
+) -> Benchmark: ...
+async def aevaluate(
+    data: Any = None, *, metrics: Any = None, progress: Progress = None, **options: Any
+) -> Report | Benchmark:
     """``evaluate`` for programs with an event loop. If cancelled, it makes no further call."""
-    return await awaited(partial(_evaluated, data, options, _reporter(progress)))
+    return await awaited(partial(_evaluated, data, {"metrics": metrics, **options}, _reporter(progress)))
 
 
 def _reporter(progress: Progress) -> Reporter:

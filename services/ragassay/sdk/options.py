@@ -1,10 +1,10 @@
-"""The keywords of ``ragassay.evaluate``: keys of the configuration, as an editor and a type checker see them."""
+"""The keywords of ``evaluate``, ``compare`` and ``gate``, as an editor and a type checker see them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 
 
 class EvalOptions(TypedDict, total=False):
@@ -39,3 +39,18 @@ class EvalOptions(TypedDict, total=False):
     labels: str | Path | None
     plugins: Sequence[str]
     output: str | Path | Sequence[str | Path]
+
+
+class RunOptions(EvalOptions, total=False):
+    """And what is evaluated, and how: ``judge``, ``systems``, and a ``config`` that the others change."""
+
+    judge: Any
+    systems: Mapping[str, Any] | None
+    config: str | Path | None
+
+
+class BenchmarkOptions(RunOptions, total=False):
+    """And several ``datasets`` in place of data; each system is compared with ``baseline``."""
+
+    datasets: Required[Mapping[str, Any]]
+    baseline: str | None
