@@ -109,12 +109,13 @@ class Client:
         operator registered. A dataset that is stored here, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
         """
         from ragassay.evaluation.inputs import load
+        from ragassay.systems.functions import is_function
 
         names = [systems] if isinstance(systems, str) else systems or ()
         by_name = systems if isinstance(systems, Mapping) else dict.fromkeys(names)
         recorded = {name: one for name, one in by_name.items() if one is not None}
         registered = [name for name in by_name if name not in recorded]
-        _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or callable(one))
+        _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or is_function(one))
         if (metrics := options.get("metrics")) is not None:
             options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
         store = FolderDatasets(Settings().home)

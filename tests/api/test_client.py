@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 
 import httpx
 import orjson
@@ -191,12 +192,16 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client
     assert waits[-3:] == [7.0] * 3
 
 
+RETRIEVER = SimpleNamespace(retrieve=lambda query, top_k: [query])
+
+
 @pytest.mark.parametrize(
     ("given", "error", "code", "said"),
     [
         ({"data": [*rows(1), {"answer": "?", "query": None}]}, BadData, "bad_data", "data: row 2: query: is missing"),
         ({"data": [{"query": "?"}]}, NothingToEvaluate, "nothing_to_evaluate", "no row has a response"),
         ({"systems": {"new": {"kind": "http"}}}, BadSettings, "bad_settings", "no system of a caller's, such as 'new'"),
+        ({"systems": {"own": RETRIEVER}}, BadSettings, "bad_settings", "no system of a caller's, such as 'own'"),
         ({"systems": "online"}, ServiceError, "unknown_name", "system 'online'"),
     ],
 )

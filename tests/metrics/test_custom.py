@@ -11,7 +11,7 @@ from offline_runs import results_of, sample
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.models import Sample, Score
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.metric import metric
+from ragassay.metrics.metric import METRICS, metric, name_of
 from ragassay.metrics.ranked import Ranked
 
 pytestmark = pytest.mark.usefixtures("own_things")
@@ -86,6 +86,41 @@ def test_an_async_metric_that_hangs_is_given_up_and_one_that_cancels_itself_fail
     assert third.value == 1.0
 
 
+class Found:
+    name = "found"
+
+    def compute(self, retrieved_ids, relevant_ids, k=2):
+        return relevant_ids.index(next(one for one in retrieved_ids[:k] if one in relevant_ids)) + len(relevant_ids)
+
+
+class FoundLater:
+    better, bounds = "lower", (0, 5)
+
+    async def compute(self, relevant_ids, retrieved_ids):
+        await asyncio.sleep(0)
+        return retrieved_ids.index(relevant_ids[-1])
+
+
+def test_an_object_with_compute_of_ids_is_given_the_retrieved_and_the_relevant_ones():
+    grades = {"d1": 1.0, "d2": 2.0, "d3": 0.0, "d4": -1.0}
+    rows = [
+        sample(1, relevant_doc_ids=None, relevance_scores=grades, retrieved_doc_ids=["d3", "d2", "d1"]),
+        sample(2, relevant_doc_ids=None, relevance_scores=grades, retrieved_doc_ids=[]),
+        sample(3, relevant_doc_ids=None, retrieved_doc_ids=["d1"]),
+    ]
+    names = [name_of(Found()), "found@1", name_of(FoundLater)]
+    assert names[2] == "FoundLater"
+    values = [[score.value for score in scores(name, rows)] for name in names]
+    assert values == [[1 + 2, None, None], [None] * 3, [1.0, None, None]]  # d2 is the second of two; of d3 nothing
+    assert scores("found", rows)[1].reason == "found raised StopIteration: StopIteration"
+    assert scores("found", rows)[2].reason == "the query has no relevance judgments"
+    assert [score.value for score in scores("found", rows[:1], relevant_from=2.0)] == [0 + 1]
+    assert [(METRICS.get(name).better, METRICS.get(name).kind) for name in ("found", "FoundLater")] == [
+        ("higher", "retrieval"),
+        ("lower", "retrieval"),
+    ]
+
+
 def declared(**options):
     return metric(**{"better": "higher", "name": "own", **options})(lambda row: 1.0)
 
@@ -98,7 +133,8 @@ def declared(**options):
         (lambda: declared(name="a@5"), "letters, digits"),
         (lambda: declared(better="up"), "higher or lower"),
         (lambda: declared(needs="ground_thruth"), "unknown input 'ground_thruth'"),
-        (lambda: metric(better="higher", name="own")(lambda row, other: 1.0), "other"),
+        (lambda: metric(better="higher", name="own")(lambda row, other: 1.0), "other.* call the two retrieved_ids and"),
+        (lambda: metric(better="higher", name="own")(lambda retrieved_ids, relevant_ids, other: 1.0), "other"),
         (lambda: metric(better="higher")(type("Own", (), {})), "compute"),
     ],
 )

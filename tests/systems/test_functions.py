@@ -4,11 +4,13 @@ import asyncio
 import json
 import time
 
+import numpy as np
 import pytest
 
 import ragassay
 from live_systems import TURNS, answer_of
 from offline_runs import write_jsonl
+from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions
@@ -19,6 +21,10 @@ OWN = """
 def ask(query):
     return {"answer": f"{query} Paris.", "retrieved_doc_ids": ["paris"], "contexts": ["Paris is the capital."]}
 text = "no function"
+class Retriever:
+    def retrieve(self, query, top_k):
+        return ["rome", "paris"][:top_k]
+retriever = Retriever()
 """
 
 
@@ -101,6 +107,50 @@ def test_ask_a_function_returns_text_an_object_or_a_response(function, response)
     assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
 
 
+class Retriever:
+    """As many code bases have one."""
+
+    def __init__(self, returns=None):
+        self.returns = returns
+
+    def retrieve(self, query, top_k):
+        return [f"d{top_k}", query] if self.returns is None else self.returns
+
+
+class Asynchronous:
+    async def retrieve(self, query, k=3):
+        return [f"d{k}", query]
+
+
+class Hit:
+    def __init__(self, chunk_id, text=None, score=None):
+        self.chunk_id, self.text, self.score = chunk_id, text, score
+
+
+IDS = {"retrieved_doc_ids": ("d1", "d2")}
+
+
+@pytest.mark.parametrize(
+    ("retriever", "response"),
+    [
+        (Retriever(), {"retrieved_doc_ids": ("d10", "capital?")}),
+        (Retriever, {"retrieved_doc_ids": ("d10", "capital?")}),
+        (Asynchronous(), {"retrieved_doc_ids": ("d3", "capital?")}),
+        (Retriever([]), {"retrieved_doc_ids": ()}),
+        (Retriever(np.array([1, 2])), {"retrieved_doc_ids": ("1", "2")}),
+        (Retriever([("d1", np.float32(0.5)), ("d2", 0)]), {**IDS, "retrieved_scores": (0.5, 0.0)}),
+        (Retriever([{"id": "d1", "text": "One."}, Hit("d2", "Two.", 0.1)]), {**IDS, "contexts": ("One.", "Two.")}),
+        (Retriever([(Hit("d1"), 2.0), (Hit("d2"), 1.0)]), {**IDS, "retrieved_scores": (2.0, 1.0)}),
+        (Retriever([{"page_content": "One."}]), {"contexts": ("One.",)}),
+        (Retriever({"answer": "x", "contexts": ["c"]}), {"answer": "x", "contexts": ("c",)}),
+    ],
+)
+def test_ask_a_retriever_returns_ids_pairs_or_documents(retriever, response):
+    [made] = ask(retriever)
+    assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
+
+
+RETRIEVES = "retrieve returns a list of ids, of (id, score), or of objects with id, text and score"
 RETURNS = "a function returns the answer's text or {'answer': ..., 'contexts': [...]}; wrap yours in one that does"
 
 
@@ -112,6 +162,9 @@ RETURNS = "a function returns the answer's text or {'answer': ..., 'contexts': [
         (lambda _: {"answerr": "x"}, f"the reply can't be used: unknown key answerr; did you mean answer? ({RETURNS})"),
         (lambda _: {"docs": ["Paris is here."]}, "the reply can't be used: unknown key docs; did you mean contexts?"),
         (lambda _: time.sleep(60), "no answer within 2 s"),
+        (Retriever("d1"), f"retrieve returned 'd1'; {RETRIEVES}"),
+        (Retriever([None]), f"retrieve returned a list with null; {RETRIEVES}"),
+        (Retriever(["d1", "d1"]), "the reply can't be used: retrieved_doc_ids: document id 'd1' is listed twice"),
     ],
 )
 def test_ask_what_a_function_does_wrong_is_the_reason_of_its_row(function, reason):
@@ -153,6 +206,24 @@ def test_evaluate_calls_a_function_that_the_command_line_names(evaluate):
     code, out, err = evaluate(None, "--system", "v3=own.py:ask", "--set", "systems.v3.warm_up=1")
     assert code == 0, err
     assert json.loads(out)["systems"]["v3"]["metrics"]["mrr"]["value"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["Retriever", "retriever"])
+def test_evaluate_asks_an_object_with_retrieve(evaluate, name):
+    code, out, err = evaluate(None, "--system", f"v3=own.py:{name}")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["v3"]["metrics"]["mrr"]["value"] == 0.5
+
+
+def test_evaluate_in_python_takes_a_retriever_and_says_what_a_system_may_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    row = {"query": "Where?", "relevant_doc_ids": ["d10"]}
+    of_two = ragassay.evaluate(systems={"v2": Retriever()}, datasets={"a": [row], "b": [row]}, metrics="mrr")
+    assert [report.metrics["mrr"].value for report in of_two.values()] == [1.0, 1.0]
+    with pytest.raises(BadInput, match=r"v2: .*; a system may also be .* an object with retrieve\(query, top_k\)"):
+        ragassay.evaluate([row], systems={"v2": object()}, metrics="mrr")
+    with pytest.raises(BadSettings, match=r"Hit can't be made: TypeError: .*; give an object of it"):
+        FunctionClient(type("Hit", (Hit,), {"retrieve": len}))
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,11 @@ from ragassay.datasets.load import load as load_dataset
 from ragassay.storage.protocol import system_name
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.builtin import planned_source
-from ragassay.systems.functions import Function, FunctionConfig, RegisteredConfig, by_name
+from ragassay.systems.functions import Function, FunctionConfig, RegisteredConfig, by_name, is_function
 from ragassay.systems.http import HttpConfig
 from ragassay.systems.options import SystemConfig
 
+_SYSTEMS = "; a system may also be a function of the query, or an object with retrieve(query, top_k)"
 _EXPECTED: dict[str, Any] = {
     "answer": "?", "contexts": ("?",), "retrieved_doc_ids": ("?",), "retrieved_scores": (1.0,), "model": "?",
     "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "retrieval_latency_ms": 0.0, "generation_latency_ms": 0.0,
@@ -116,7 +117,7 @@ def called_source(system: str, config: LiveOptions, rows: int) -> Source:
 def has_recorded(systems: Mapping[str, Any]) -> bool:
     """Whether any of these systems has responses already, so that a mapping may name their columns."""
     planned = HttpConfig | FunctionConfig | RegisteredConfig | SystemConfig
-    return any(not callable(choice) and not isinstance(choice, planned) for choice in systems.values())
+    return any(not is_function(choice) and not isinstance(choice, planned) for choice in systems.values())
 
 
 def load(
@@ -162,13 +163,13 @@ def load(
         return recorded(source, dataset.samples)
 
     def system_input(system: str, choice: Any) -> SystemInput:
-        if callable(choice):
+        if is_function(choice):
             return SystemInput(called_source(system, FunctionConfig.of(choice), rows), {}, choice)
         if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig):
             return SystemInput(called_source(system, choice, rows), {})
         if isinstance(choice, SystemConfig):
             return SystemInput(planned_source(system, choice, corpus, rows), {})
-        file = load_responses(choice if isinstance(choice, Path) else rows_in(choice, system), **reading)
+        file = load_responses(choice if isinstance(choice, Path) else rows_in(choice, system, _SYSTEMS), **reading)
         return recorded_system(system, join(dataset, file, system), file.warnings)
 
     return Inputs(

@@ -36,6 +36,20 @@ class Chunk:
         )
 
     @property
+    def ids(self) -> list[dict[str, list[str]]]:
+        """Of each row the retrieved ids in their order, and the relevant ones, as ``Ranked`` counts a document relevant."""
+        least = self.relevant_from or 0.0
+        return [
+            {
+                "retrieved_ids": list(sample.retrieved_doc_ids or ()),
+                "relevant_ids": [
+                    document for document, grade in (sample.judgments or {}).items() if grade > 0 and grade >= least
+                ],
+            }
+            for sample in self.samples
+        ]
+
+    @property
     def verdicts(self) -> list[Verdict | Score]:
         """The verdict of each row, or the missing score of what follows from it."""
         return [_verdict(rating) for rating in self.ratings or [None] * len(self.samples)]

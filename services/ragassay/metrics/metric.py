@@ -1,8 +1,9 @@
 """What a metric is, and the one way to declare one: a function, or a class or object with a method ``compute``.
 
-There are two kinds of input, by the type of the first parameter:
+There are three kinds of input, by the type of the first parameter, or the names of two:
 
 * a row: its ``Sample`` (also without a type) or its ``Verdict``; returns a Score, a number or None
+* two lists of a row, as ``retrieved_ids`` and ``relevant_ids``, if there are parameters of these names
 * a batch: the ``Chunk`` of the rows that are evaluated at once, returns one of these for each row; or its graded lists,
   ``Ranked``, returns an array of shape (queries,), NaN where it is undefined
 """
@@ -95,8 +96,9 @@ INPUTS = frozenset((*_QUERY_LABELS, *_RESPONSE_INPUTS, "verdict", "embeddings"))
 class Metric:
     """A metric, bound to its parameter if it takes one. ``name`` parses back to the same metric.
 
-    ``input_type``: what the function gets, ``needs``: the inputs without which a row has no score, ``binary``: are values 0 or
-    1, ``optional``: may the parameter be left out, ``parts``: the metrics that a composite is made of.
+    ``input_type``: what the function gets, ``takes_ids``: instead of a sample two lists of ids, ``needs``: the inputs
+    without which a row has no score, ``binary``: are values 0 or 1, ``optional``: may the parameter be left out,
+    ``parts``: the metrics that a composite is made of.
     """
 
     family: str
@@ -110,6 +112,7 @@ class Metric:
     optional: bool = False
     bounds: tuple[float, float] | None = None
     binary: bool = False
+    takes_ids: bool = False
     description: str = ""
     declared: object = None
     parts: tuple[Metric, ...] = ()
@@ -190,6 +193,7 @@ _OURS = ("accuracy", "diversity", "embedding", "answer", "judged", "operational"
 METRICS: Registry[Metric] = Registry(
     "metric", modules=[f"ragassay.metrics.{name}" for name in _OURS], adopt=lambda thing: METRICS.get(name_of(thing))
 )
+_IDS = frozenset(("retrieved_ids", "relevant_ids"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 _WORDS = ("better", "needs", "name", "kind", "bounds", "binary", "description")
 
@@ -218,6 +222,7 @@ def metric(
         called: str = name if name is not None else getattr(thing, "__name__", type(thing).__name__)
         try:
             function = _function(thing)
+            takes_ids = _takes_ids(function)
             input_type, param = _parameters(function)
             _check(called, better, kind, inputs)
             limits = _bounds(bounds or (UNIT if binary else None))
@@ -227,13 +232,14 @@ def metric(
             family=called,
             function=function,
             input_type=input_type,
-            kind=kind or ("retrieval" if input_type == "Ranked" else "quality"),
+            kind=kind or ("retrieval" if input_type == "Ranked" or takes_ids else "quality"),
             better=better,
-            needs=inputs,
+            needs=("retrieved_doc_ids", "judgments", *inputs) if takes_ids else inputs,
             param=param.name if param else None,  # type: ignore[arg-type]  # one of the two
             optional=param is not None and param.default is not param.empty,
             bounds=limits,
             binary=binary,
+            takes_ids=takes_ids,
             description=(description or inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "),
             declared=thing,
         )
@@ -250,7 +256,8 @@ def metric(
 def name_of(thing: object) -> str:
     """The name that means a metric: a name itself, or that of a registered function, class or object.
 
-    A class or object with ``compute`` that is not registered yet is, with its attributes for the words of ``metric``.
+    A class or object with ``compute`` that is not registered yet is, with its attributes for the words of ``metric``. Of
+    ``compute(retrieved_ids, relevant_ids)`` higher is better, unless it says so.
     Raises BadSettings for anything else.
     """
     if isinstance(thing, str):
@@ -263,7 +270,8 @@ def name_of(thing: object) -> str:
         hint = "write a name, a function with @metric(better=...), or an object with compute"
         raise BadSettings(f"{str(thing)[:60]!r} is no metric", hint=hint)
     words: dict[str, Any] = {word: getattr(thing, word) for word in _WORDS if hasattr(thing, word)}
-    metric(**({"better": None} | words))(thing)
+    better = "higher" if callable(thing.compute) and _takes_ids(thing.compute) else None
+    metric(**({"better": better} | words))(thing)
     return name_of(thing)
 
 
@@ -305,9 +313,18 @@ def _function(thing: Any) -> Callable[..., Any]:
     return compute  # type: ignore[no-any-return]
 
 
+def _takes_ids(function: Callable[..., Any]) -> bool:
+    return inspect.signature(function).parameters.keys() >= _IDS
+
+
 def _parameters(function: Callable[..., Any]) -> tuple[InputType, inspect.Parameter | None]:
     """The input of a function, by the type of its first parameter, and the parameter that is read from the name."""
-    first, *more = inspect.signature(function).parameters.values() or (None,)
+    parameters = dict(inspect.signature(function).parameters)
+    if _takes_ids(function):
+        parameters = {"sample": inspect.Parameter("sample", inspect.Parameter.POSITIONAL_ONLY)} | {
+            name: parameter for name, parameter in parameters.items() if name not in _IDS
+        }
+    first, *more = parameters.values() or (None,)
     if first is None:
         raise BadSettings("takes no parameter", hint=f"the first is its input: {', '.join(get_args(InputType))}")
     annotation = "Sample" if first.annotation is first.empty else first.annotation
@@ -320,6 +337,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[InputType, inspect.Parame
     for one in more:
         if one is not param and one.default is one.empty and one.kind not in variadic:
             hint = "the answer, the contexts and the response are the sample's; else give it a default"
+            hint += ", or call the two retrieved_ids and relevant_ids" if len(more) == 1 else ""
             raise BadSettings(f"nothing is passed as {one.name!r}", hint=hint)
     return input_type, param
 

@@ -58,12 +58,15 @@ class _Call:
 
     async def of_rows(self, chunk: Chunk) -> list[Score]:
         """Each sample's score, or that of its verdict; rows without a verdict are missing with its reason."""
-        seen: Sequence[Any] = chunk.samples if self._metric.input_type == "Sample" else chunk.verdicts
+        metric = self._metric
+        seen: Sequence[Any] = chunk.verdicts if metric.input_type == "Verdict" else chunk.samples
+        if metric.takes_ids:
+            seen = chunk.ids
         complete = [one for one in seen if not isinstance(one, Score)]
         # what does not wait is called in order: tasks would only cost time
         values = (
             await together([self._waiting(one) for one in complete])
-            if self._metric.is_async
+            if metric.is_async
             else await self._in_turn(complete)
         )
         left = iter(values)
@@ -90,9 +93,17 @@ class _Call:
         defined = (None if value is None or value != value else value for value in values)
         return [self._score(value, of_row) for value, of_row in zip(defined, details, strict=True)]
 
+    def _called(self, seen: Any) -> Any:
+        metric = self._metric
+        return (
+            metric.function(**seen, **metric.arguments)
+            if metric.takes_ids
+            else metric.function(seen, **metric.arguments)
+        )
+
     def _now(self, seen: object) -> Any:
         try:
-            return self._metric.function(seen, **self._metric.arguments)
+            return self._called(seen)
         except Exception as error:
             if self._metric.is_ours and isinstance(error, AssayError):  # of the configuration: every row would meet it
                 raise
@@ -113,7 +124,7 @@ class _Call:
             clock = asyncio.timeout(self._timeout_s)
             try:
                 async with clock:
-                    return await self._metric.function(seen, **self._metric.arguments)
+                    return await self._called(seen)
             except (Exception, asyncio.CancelledError) as error:
                 task = asyncio.current_task()
                 if task and task.cancelling():

@@ -37,7 +37,7 @@ from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
 from ragassay.storage.datasets import FolderDatasets, open_data
 from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
 from ragassay.storage.protocol import system_name
-from ragassay.systems.functions import by_name
+from ragassay.systems.functions import by_name, is_function
 
 _NO_OUTPUT = logging.NullHandler()
 _OPTION = TypeAdapter(Any)
@@ -219,7 +219,7 @@ def _part(name: str, system: Any, dataset: str, of: int) -> Any:
         return Path(part) if isinstance(part, str) else part
     system = by_name(system)
     is_file = isinstance(system, Path)
-    ambiguous = PLACE not in str(system) if is_file else not (callable(system) or isinstance(system, BaseModel))
+    ambiguous = PLACE not in str(system) if is_file else not (is_function(system) or isinstance(system, BaseModel))
     if of > 1 and ambiguous:
         hint = f"give them by dataset, {{dataset: rows}}, or write {PLACE} into the path"
         raise BadSettings(f"are responses to one of {of} datasets", where=f"systems.{name}", hint=hint)

@@ -1,4 +1,4 @@
-"""Systems that are Python code: a function of the query, or a function or class that a plug-in registers."""
+"""Systems that are Python code: a function of the query, a retriever, or what a plug-in registers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,19 @@ from ragassay.core.errors import BadInput, BadSettings, class_and_reason
 from ragassay.core.models import Response, Sample
 from ragassay.core.plugins import Registry
 from ragassay.core.validation import shown
+from ragassay.datasets.frames import to_json
 from ragassay.systems.base import LiveOptions, RequestTimer, SystemClient, response_from
 
 T = TypeVar("T")
 Function = Callable[..., Any]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+TOP_K = 10  # documents that ``retrieve`` is asked for, unless it has a default of its own
+_DOCUMENT = {
+    "retrieved_doc_ids": ("id", "doc_id", "document_id", "chunk_id", "node_id"),
+    "contexts": ("text", "content", "page_content"),
+    "retrieved_scores": ("score",),
+}
+_DOCUMENTS_NEEDED = "retrieve returns a list of ids, of (id, score), or of objects with id, text and score"
 _NEEDED = "a function returns the answer's text or {'answer': ..., 'contexts': [...]}; wrap yours in one that does"
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
@@ -38,7 +46,8 @@ class FunctionConfig(LiveOptions):
             pattern=r"^[^:]+:\w+$",
             description="`module:function` or `file.py:function`; sync or async. It takes the query, and the earlier turns "
             "if it has a parameter `history`, and returns the answer, or an object with `answer`, `contexts`, "
-            "`retrieved_doc_ids` and what else a response has",
+            "`retrieved_doc_ids` and what else a response has. Or an object, or a class without arguments, with "
+            "`retrieve(query, top_k)`",
         ),
     ]
 
@@ -57,11 +66,13 @@ class FunctionConfig(LiveOptions):
 class FunctionClient:
     """Calls a function with the query's text, or with the ``whole`` sample; one that is not async, in its own thread.
 
-    One with a parameter ``history`` is given the earlier turns in it, a list of ``{role, content}``.
+    One with a parameter ``history`` is given the earlier turns in it, a list of ``{role, content}``. An object with
+    ``retrieve(query, top_k)`` is asked for documents.
     """
 
-    def __init__(self, function: Function, *, whole: bool = False) -> None:
-        self._function, self._whole = function, whole
+    def __init__(self, function: Any, *, whole: bool = False) -> None:
+        retrieve = _retrieve_of(function)
+        self._function, self._whole, self._retrieves = retrieve or function, whole, retrieve is not None
         self._takes_history = not whole and _has_parameter(function, "history")
 
     async def warm_up(self) -> None:
@@ -83,28 +94,80 @@ class FunctionClient:
             raise BadInput(f"the system raised {class_and_reason(error)}") from error
         if returned is None or isinstance(returned, Response):
             return returned
+        if self._retrieves and not isinstance(returned, dict):
+            returned = _documents(returned)
         if isinstance(returned, str):
             return Response(answer=returned)
         if isinstance(returned, dict):
             try:
                 return response_from({str(key): value for key, value in returned.items()})
             except BadInput as error:
-                raise BadInput(f"{error.message} ({_NEEDED})") from None
+                needed = _DOCUMENTS_NEEDED if self._retrieves else _NEEDED
+                raise BadInput(f"{error.message} ({needed})") from None
         raise BadInput(f"the system returned {shown(returned)}; {_NEEDED}")
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def _has_parameter(function: Function, name: str) -> bool:
+def _has_parameter(function: Function, name: str, *, required: bool = False) -> bool:
     try:
-        return name in inspect.signature(function).parameters
+        parameter = inspect.signature(function).parameters.get(name)
     except (TypeError, ValueError):  # of a builtin
         return False
+    return parameter is not None and not (required and parameter.default is not parameter.empty)
 
 
-def function_of(config: FunctionConfig, where: str) -> Function:
-    """The function that the configuration names, of a module that was imported before: a run's record runs no code.
+def is_function(thing: object) -> bool:
+    """Can it be asked: a function, or an object with ``retrieve``?"""
+    return callable(thing) or callable(getattr(thing, "retrieve", None))
+
+
+def _retrieve_of(thing: Any) -> Function | None:
+    """``retrieve`` of an object or of a class, as a function of the query; None for a function. Raises BadSettings."""
+    retrieve = getattr(thing, "retrieve", None)
+    if not callable(retrieve) or (callable(thing) and not isinstance(thing, type)):
+        return None
+    if isinstance(thing, type):
+        try:
+            retrieve = thing().retrieve
+        except Exception as error:  # the user's code
+            what = f"{thing.__name__} can't be made: {class_and_reason(error)}"
+            raise BadSettings(what, hint="give an object of it") from error
+    name = next((name for name in ("top_k", "k") if _has_parameter(retrieve, name, required=True)), None)
+    return partial(retrieve, **{name: TOP_K}) if name else retrieve
+
+
+def _documents(returned: Any) -> dict[str, Any]:
+    """What ``retrieve`` returned as parts of a response: those that every document has. Raises BadInput."""
+    returned = to_json(returned)  # arrays are lists
+    if not isinstance(returned, list):
+        raise BadInput(f"retrieve returned {shown(returned)}; {_DOCUMENTS_NEEDED}")
+    if not returned:
+        return {"retrieved_doc_ids": ()}
+    documents = [_document(one) for one in returned]
+    parts = {part: [document.get(part) for document in documents] for part in _DOCUMENT}
+    parts = {part: values for part, values in parts.items() if None not in values}
+    if not parts.keys() & {"retrieved_doc_ids", "contexts"}:
+        raise BadInput(f"retrieve returned a list with {shown(returned[0])}; {_DOCUMENTS_NEEDED}")
+    return parts
+
+
+def _document(one: Any) -> dict[str, Any]:
+    if isinstance(one, str | int):
+        return {"retrieved_doc_ids": one}
+    if isinstance(one, list):
+        return {**_document(one[0]), "retrieved_scores": one[1]} if len(one) == 2 else {}
+    values = (
+        one if isinstance(one, Mapping) else {n: getattr(one, n, None) for names in _DOCUMENT.values() for n in names}
+    )
+    return {
+        part: next((values[n] for n in names if values.get(n) is not None), None) for part, names in _DOCUMENT.items()
+    }
+
+
+def function_of(config: FunctionConfig, where: str) -> Any:
+    """The function or retriever that the configuration names, of a module imported before: a run's record runs no code.
 
     Raises BadSettings where it was not, or has no such function.
     """
@@ -112,9 +175,10 @@ def function_of(config: FunctionConfig, where: str) -> Function:
         what = f"code of {config.module} would be run, which a run's record alone may not ask for"
         raise BadSettings(what, where=where, hint=f"where you trust it, repeat it: --import {config.module}")
     name = config.function.rpartition(":")[2]
-    function: Function | None = getattr(plugins.imported_plugins[config.module][0], name, None)
-    if not callable(function):
-        raise BadSettings(f"{config.module} has no function {name!r}", where=where)
+    function: Any = getattr(plugins.imported_plugins[config.module][0], name, None)
+    if not is_function(function):
+        hint = "name a function, or an object with retrieve(query, top_k)"
+        raise BadSettings(f"{config.module} has no function {name!r}", where=where, hint=hint)
     return function
 
 
