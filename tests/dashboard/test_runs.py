@@ -220,6 +220,14 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(nights):
         assert (refused.status_code, "nothing" in refused.text) == (422, True)
 
 
+def test_comparison_reads_all_rows_once(nights, monkeypatch):
+    http, runs = nights
+    asked = {"run": runs, "metrics": "correctness"}
+    first = http.get("/ui/compare", params=asked).text
+    monkeypatch.setattr("ragassay.analysis.comparison.compare", None)
+    assert http.get("/ui/compare", params=asked).text == first
+
+
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
     """The pages of two runs of two systems, the newer first, and their ids: new goes from 10 to 15 right ones of 20."""

@@ -21,7 +21,8 @@ from ragassay.reporting.listing import RunSummary
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.runs import Entry, Run
 
-MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "run": 2, "latest": 4, "labelling": 4}  # an open run has all samples
+MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "latest": 4, "labelling": 4, "comparison": 8, "run": 2}
+"""By kind; an open run has all samples."""
 
 
 class Library(ABC):
@@ -89,7 +90,17 @@ class Library(ABC):
         return rows
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
-        """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and as ``report``."""
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and as ``report``.
+
+        It reads all rows of the runs, so the newest ones are held.
+        """
+        runs = dict.fromkeys(run_and_system(reference)[0] for reference in references)
+        versions = tuple((self.version(run), len(self.labels(run))) for run in runs)
+        key = tuple(references), versions, baseline, tuple(metrics or ())
+        made: Comparison = self.held("comparison", key, lambda: self._compared(references, baseline, metrics))
+        return made
+
+    def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         parts = [run_and_system(reference) for reference in references]
         chosen = [(self.report(run), system) for run, system in parts]
         return comparison.compare(chosen, baseline=baseline, metrics=metrics)

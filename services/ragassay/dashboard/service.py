@@ -91,7 +91,7 @@ class ServiceLibrary(Library):
                 return self._jobs.store.samples(run, chunk)[number]
         return None
 
-    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+    def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         """Systems side by side: jobs, or JOB#SYSTEM; raises as ``JobReports.compare`` does."""
         return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
 
