@@ -1,5 +1,7 @@
 """Make docs/images/: pictures of the run that `ragassay demo` makes, after fourteen nightly runs of changed answers.
 
+Beside each picture lies a text file with the answer that it shows; a test compares it with what the code says now.
+
     python scripts/screenshots.py [--all FOLDER]   # --all: every page, wide and narrow, light and dark, to look at
 
 Needs Chromium (or its path in CHROMIUM). The runs are the same each time but for their ids; they are dated one day apart.
@@ -9,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -66,6 +69,7 @@ def runs(folder):
     quickstart = ROOT / "datasets" / "quickstart"
     systems = {name: str(quickstart / "responses" / f"{name}.jsonl") for name in ("baseline", "candidate")}
     ids.append(ragassay.evaluate(str(quickstart / "queries.jsonl"), systems=systems, name="quickstart").run.id)
+    dated(home / "runs" / ids[-1], LAST_NIGHT + timedelta(hours=12))
     return ids
 
 
@@ -82,6 +86,20 @@ def addresses(ids):
         "trends": "/ui/trends",
         "cost": "/ui/cost",
     }
+
+
+def answers(http, pages):
+    """What the page of each picture says first, by the picture's name; without dates, which change."""
+    from browsing import plain
+
+    texts = {}
+    for name in SHOWN:
+        page = http.get(pages[name]).raise_for_status().text
+        card = re.search(r'<div class="card" role="region".*?</div>', page, re.DOTALL)
+        said = r"<p(?: class=\"answer\")?>.*?</p>" if card else r'<(\w+) class="(?:question|said)">.*?</\1>'
+        parts = re.finditer(said, card[0] if card else page, re.DOTALL)
+        texts[name] = "".join(f"{plain(one[0])}\n" for one in parts)
+    return texts
 
 
 def show(page, address):
@@ -122,6 +140,8 @@ def main():
                     for name, path in pages.items():
                         show(page, http.base_url.join(path))
                         page.screenshot(path=into / f"{name}-{width}-{scheme}.png", full_page=True)
+            for name, text in () if everything else answers(http, pages).items():
+                (into / f"{name}.txt").write_text(text)
             for name, height in () if everything else SHOWN.items():
                 with browser.new_context(viewport={"width": 1280, "height": height}) as context:
                     page = context.new_page()

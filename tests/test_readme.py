@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from browsing import browsing
 from ragassay import config
 from ragassay.service.job_state import TRANSITIONS
 
@@ -22,6 +23,21 @@ def test_the_outputs_of_all_pages_are_what_the_commands_print():
         [sys.executable, ROOT / "scripts" / "refresh_pages.py", "--check"], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_pictures_show_what_the_pages_say_of_the_same_run_now(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    for name in ("RAGASSAY_HOME", "HF_HUB_OFFLINE"):  # which the script sets
+        monkeypatch.setenv(name, "")
+    import screenshots
+
+    pages = screenshots.addresses(screenshots.runs(tmp_path))
+    with browsing() as http:
+        said = screenshots.answers(http, pages)
+    assert said == {path.stem: path.read_text() for path in (ROOT / "docs" / "images").glob("*.txt")}
+    assert said.keys() == {path.stem for path in (ROOT / "docs" / "images").glob("*.png")}
+    demo = PAGES[0].read_text().partition("<!-- output: ragassay demo")[2].split("\n", 3)[2]
+    assert demo in said["run"]
 
 
 @pytest.mark.filterwarnings("default")
