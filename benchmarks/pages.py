@@ -33,7 +33,7 @@ PAGES = {  # by what they show: the address of the page with a number
     "rows of a kind of failure": "/ui/runs/RUN/queries?failure=unfaithful&from={0}",
     "row": "/ui/runs/RUN/row?id=r{0}",
     "compare": "/ui/compare?run=RUN&run=OTHER&n={0}",
-    "label": "/ui/runs/RUN/label?size={0}",
+    "label": "/ui/runs/RUN/label?size=1{0}",
     "trends": "/ui/trends?n={0}",
     "cost": "/ui/cost?n={0}",
 }
