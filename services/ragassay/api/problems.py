@@ -49,7 +49,7 @@ class Refused(AssayError):
 def respond(error: AssayError, *, instance: str | None = None, max_lines: int = MAX_LINES) -> Response:
     """The problem document of an error, with Retry-After where the same call may succeed later.
 
-    ``most``: how many findings are listed; the others are counted.
+    ``max_lines``: how many findings are listed; the others are counted.
     """
     headers = dict(getattr(error, "headers", None) or {})
     if error.retryable:
