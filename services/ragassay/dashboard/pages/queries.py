@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -123,24 +123,22 @@ class ChosenRows:
         """Questions of which a row is chosen, in the order of the chosen rows, and how many there are in all."""
         every = self.questions
         page = every[start : start + max_questions]
-        held = np.flatnonzero(np.isin(self.places % self.each, page))
-        position = dict(zip(self.places[held].tolist(), held.tolist(), strict=True))
-        of_columns = [list(self._cells(column, page, position)) for column in self.columns]
+        chosen = set(self.places[np.isin(self.places % self.each, page)].tolist())
+        of_columns = [list(self._cells(column, page, chosen)) for column in self.columns]
         return [Question(cells) for cells in zip(*of_columns, strict=True)], len(every)
 
-    def _cells(self, column: Column, questions: Any, position: Mapping[int, int]) -> Iterator[Cell]:
-        """A cell for each question; ``position``: of the chosen rows, by their places."""
+    def _cells(self, column: Column, questions: Any, chosen: Collection[int]) -> Iterator[Cell]:
+        """A cell for each question; ``chosen``: the places of the chosen rows."""
         places = [int(place) % self.each + self.each * column.rows.systems.index(column.system) for place in questions]
         found = column.rows.by_number(places)
         for place in places:
-            row, at = found.get(place), position.get(place) if column.rows is self.rows else None
-            is_chosen = at is not None
+            row, is_chosen = found.get(place), column.rows is self.rows and place in chosen
             address = "" if row is None else self.address(row) if is_chosen else column.address(row)
             yield Cell(row, address, is_chosen)
 
     def of_question(self, place: int) -> list[tuple[Column, Result]]:
         """What is shown of the question of a row: the row of each column, as far as it is there."""
-        cells = [(column, next(self._cells(column, [place], {})).row) for column in self.columns]
+        cells = [(column, next(self._cells(column, [place], ())).row) for column in self.columns]
         return [(column, row) for column, row in cells if row]
 
     def address(self, row: Result) -> str:
