@@ -56,6 +56,10 @@ class RowIndex:
         for chunk, written in chunks.items():
             write_columns(blobs, self.record, chunk, self.run.results(chunk), written=written)
 
+    def first(self, system: str) -> int:
+        """The number of a system's first row."""
+        return self.systems.index(system) * self.record.dataset.rows
+
     def chunk(self, number: int) -> tuple[ChunkId, int]:
         """The chunk of a row, and the row's number in that."""
         rows = self.record.dataset.rows
@@ -79,7 +83,7 @@ class RowIndex:
 
     def find(self, system: str, query_id: str) -> int | None:
         """The number of a system's row on a query, by the query's id; None if there is no such row."""
-        columns, first = self.of_system(system), self.systems.index(system) * self.record.dataset.rows
+        columns, first = self.of_system(system), self.first(system)
         alike = np.flatnonzero(columns.there & (columns.column(ID) == label_value(query_id)))
         numbers = (int(number) + first for number in alike)
         return next((number for number in numbers for row in self.at([number]) if row.query_id == query_id), None)

@@ -93,7 +93,7 @@ class _RowsToLabel:
 
     def _at(self, number: int | None) -> list[Result]:
         rows = self.library.rows(self.run)
-        return [] if number is None else rows.at([number + rows.systems.index(self.system) * rows.record.dataset.rows])
+        return [] if number is None else rows.at([number + rows.first(self.system)])
 
     def address(self, **more: Any) -> str:
         """The page's address with what was chosen."""

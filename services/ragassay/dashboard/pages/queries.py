@@ -129,7 +129,7 @@ class ChosenRows:
 
     def _cells(self, column: Column, questions: Any, chosen: Collection[int]) -> Iterator[Cell]:
         """A cell for each question; ``chosen``: the places of the chosen rows."""
-        places = [int(place) % self.each + self.each * column.rows.systems.index(column.system) for place in questions]
+        places = [int(place) % self.each + column.rows.first(column.system) for place in questions]
         found = column.rows.by_number(places)
         for place in places:
             row, is_chosen = found.get(place), column.rows is self.rows and place in chosen
