@@ -75,11 +75,12 @@ def _used(library: Library, text: str) -> Table | None:
         (
             Link(name, f"/ui/runs?{address_of({'q': name})}"),
             digest[:SHORT],
-            f"{runs[0][0].dataset.rows:,}",
+            f"{newest.dataset.rows:,}",
             f"{len(runs):,}",
-            _run_cell(runs[0][0].id, runs[0][0].spec.name, runs[0][0].created_at, has_page=runs[0][1]),
+            _run_cell(newest.id, newest.spec.name, newest.created_at, has_page=has_page),
         )
         for (name, digest), runs in by_source.items()
+        for newest, has_page in runs[:1]
     )
     note = "A dataset whose rows change gets another digest."
     return Table("Used by runs", ("dataset", "digest", "rows", "runs", "newest run"), rows, note) if rows else None
