@@ -107,7 +107,7 @@ def of_thousand(ci: Interval) -> Interval:
 
 
 def written(metric: str) -> Callable[[float], str]:
-    """How the mean of a metric is written, wherever it is shown: as a percentage, or as a number."""
+    """How a report writes the mean of a metric: as a percentage, or as a number."""
     return percent if metric in IN_PERCENT else number
 
 
