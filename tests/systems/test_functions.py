@@ -45,6 +45,11 @@ async def coroutine(query, *, history=()):
     return plain(query, history)
 
 
+class Conversational:
+    def retrieve(self, query, top_k, history):
+        return {"answer": plain(query, history)}
+
+
 @system(name="takes_history")
 def registered(query, history, mark):
     return f"{plain(query, history)}{mark}"
@@ -53,7 +58,7 @@ def registered(query, history, mark):
 @pytest.mark.parametrize(
     "client",
     [
-        *map(FunctionClient, (plain, coroutine)),
+        *map(FunctionClient, (plain, coroutine, Conversational)),
         make_client(RegisteredConfig(kind="takes_history", options={"mark": ""}), "systems.x"),
     ],
 )

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from ragassay.core import plugins
 from ragassay.core.errors import BadInput, BadSettings, class_and_reason
-from ragassay.core.models import Response, Sample
+from ragassay.core.models import TEXT_KEYS, Response, Sample
 from ragassay.core.plugins import Registry
 from ragassay.core.validation import shown
 from ragassay.datasets.frames import to_json
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 TOP_K = 10  # documents that ``retrieve`` is asked for, unless it has a default of its own
 _DOCUMENT = {
     "retrieved_doc_ids": ("id", "doc_id", "document_id", "chunk_id", "node_id"),
-    "contexts": ("text", "content", "page_content"),
+    "contexts": TEXT_KEYS,
     "retrieved_scores": ("score",),
 }
 _DOCUMENTS_NEEDED = "retrieve returns a list of ids, of (id, score), or of objects with id, text and score"
@@ -73,7 +73,7 @@ class FunctionClient:
     def __init__(self, function: Any, *, whole: bool = False) -> None:
         retrieve = _retrieve_of(function)
         self._function, self._whole, self._retrieves = retrieve or function, whole, retrieve is not None
-        self._takes_history = not whole and _has_parameter(function, "history")
+        self._takes_history = not whole and _has_parameter(self._function, "history")
 
     async def warm_up(self) -> None:
         """Nothing to load."""
@@ -158,11 +158,10 @@ def _document(one: Any) -> dict[str, Any]:
         return {"retrieved_doc_ids": one}
     if isinstance(one, list):
         return {**_document(one[0]), "retrieved_scores": one[1]} if len(one) == 2 else {}
-    values = (
-        one if isinstance(one, Mapping) else {n: getattr(one, n, None) for names in _DOCUMENT.values() for n in names}
-    )
+    value_of = one.get if isinstance(one, Mapping) else lambda name: getattr(one, name, None)
     return {
-        part: next((values[n] for n in names if values.get(n) is not None), None) for part, names in _DOCUMENT.items()
+        part: next((value for value in map(value_of, names) if value is not None), None)
+        for part, names in _DOCUMENT.items()
     }
 
 
