@@ -95,6 +95,7 @@ def test_load_numbers_of_other_types_are_numbers():
         ([{"query": "?", "cost_usd": Decimal("Infinity")}], BadData, "data: row 1: cost_usd: should be"),
         (datasets.DatasetDict(test=datasets.Dataset.from_list(ROWS)), BadInput, r"name one, such as \['test'\]"),
         ({"train": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['train'\]"),
+        ({"queries": pd.DataFrame()}, BadInput, r"it has several tables; name one, such as \['queries'\]"),
         (pd.DataFrame, BadInput, "data: a value of type type is no table of rows"),
         (None, BadInput, "data: null is no table of rows; give a list of dicts or Samples, a pandas"),
         (pd.DataFrame(), NothingToEvaluate, "data: there are no rows"),

@@ -59,7 +59,7 @@ def open_source(data: Any, format: str = "auto", max_problems: int | None = None
         return data
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         return Source(Path("data"), enumerate(data, 1), name="data", counts_lines=False, canonical=True)
-    if isinstance(data, Mapping) and not data.keys().isdisjoint(ROW_KEYS):
+    if isinstance(data, Mapping) and any(isinstance(data.get(key), list) for key in ROW_KEYS):
         source = Source(Path("data"), counts_lines=False)
         source.rows = numbered_rows(source, _rows(source, dict(data)))
     elif not isinstance(data, str | Path):
