@@ -112,6 +112,19 @@ def test_a_long_run_writes_the_columns_as_it_goes_and_a_short_one_when_it_is_loo
     assert len(rows_of(long, report).selected(Selection(sort="mrr"))) == 120
 
 
+def test_rows_that_are_gone_are_looked_for_once(tmp_path, monkeypatch):
+    (run, report), asked = run_of(tmp_path), []
+
+    def results(_, chunk):
+        asked.append(chunk)
+        raise NotFound("the results are gone")
+
+    monkeypatch.setattr(type(run), "results", results)
+    with pytest.raises(NotFound, match="are gone"):
+        rows_of(run, report)
+    assert len(asked) == 1
+
+
 def test_rows_that_changed_since_are_read_again(tmp_path):
     run, report = run_of(tmp_path, 60)
     assert len(rows_of(run, report).selected(Selection(text="rewritten"))) == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.core.errors import BadSettings, DiskFull, UnknownName
+from ragassay.core.errors import BadSettings, DiskFull, NotFound, UnknownName
 from ragassay.core.models import Result
 from ragassay.storage.blobs import Blobs, FolderBlobs
 from ragassay.storage.columns import (
@@ -46,6 +46,8 @@ class RowIndex:
         self.selected = lru_cache(_SELECTIONS_HELD)(self._selected)
         try:
             self._write(run.blobs, run.without_columns())
+        except NotFound:  # the rows are gone, which is an OSError too
+            raise
         except (OSError, DiskFull, BadSettings):
             folder = tempfile.mkdtemp(prefix="ragassay-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
