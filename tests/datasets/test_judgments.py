@@ -47,6 +47,11 @@ def test_load_joins_a_list_of_judgments_in_a_file_in_the_document_and_in_memory(
     assert inside == {"queries": [{"query_id": i, "query": text} for i, text in TEXTS], "judgments": LIST}
 
 
+def test_load_joins_judgments_in_memory_by_ids_of_the_same_type():
+    data = {"queries": [{"query_id": 7, "query": "a"}], "judgments": {7: {"relevance_scores": {"d1": 1}}}}
+    assert [sample.judgments for sample in load(data).samples] == [{"d1": 1}]
+
+
 @pytest.mark.parametrize("wrapped", [LIST, {"judgments": LIST}], ids=["list", "object"])
 def test_load_judgments_alone_are_a_dataset_whose_queries_are_known_by_their_ids(write, wrapped):
     dataset = load(write("judgments.json", wrapped))

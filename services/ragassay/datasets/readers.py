@@ -282,18 +282,17 @@ def _rows(source: Source, document: Any) -> list[Any]:
 
 def _by_query(source: Source, where: str, judgments: Any) -> dict[str, Any]:
     """Judgments as ``{query_id: columns}``, which may also be a list of columns with a ``query_id``; raises BadData."""
-    entries = judgments.values() if isinstance(judgments, Mapping) else judgments
-    if isinstance(entries, list) and all(isinstance(one, Mapping) and "query_id" in one for one in entries):
+    if isinstance(judgments, list) and all(isinstance(one, Mapping) and "query_id" in one for one in judgments):
         by_query: dict[str, Any] = {}
-        for one in entries:
+        for one in judgments:
             query_id, columns = str(one["query_id"]), {key: value for key, value in one.items() if key != "query_id"}
             if by_query.setdefault(query_id, columns) is not columns:
                 source.add_problem(0, f"judgments: query {shown(query_id)} is judged twice")
         return by_query
-    if not isinstance(judgments, Mapping) or not all(isinstance(one, Mapping) for one in entries):
+    if not isinstance(judgments, Mapping) or not all(isinstance(one, Mapping) for one in judgments.values()):
         what = "{query_id: {'relevance_scores': ...}}, or a list of {'query_id': ..., 'relevant_chunk_ids': [...]}"
         raise BadData([f"{where}: should be {what}"])
-    return dict(judgments)
+    return {str(query_id): columns for query_id, columns in judgments.items()}
 
 
 def _with_judgments(source: Source, name: str, by_query: dict[str, Any], rows: list[Any]) -> list[Any]:
