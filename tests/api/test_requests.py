@@ -13,6 +13,7 @@ import pytest
 
 from api_server import problem, rows
 from polling import slowness
+from ragassay.api.submission import JobRequest
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "0" * 32
@@ -50,6 +51,15 @@ def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
     document = problem(served.http.post("/v1/jobs", content=content, headers=JSON), status)
     assert said in document["detail"] + (document.get("where") or "")
     assert served.http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+    assert served.queue.sent == []
+
+
+@pytest.mark.parametrize("value", [[[[]]], {"no such key": [[]]}, 1e300, -7.5], ids=str)
+def test_a_wrong_value_of_any_key_is_refused_by_its_name(served, value):
+    body = {"samples": rows(1), "metrics": ["mrr"]}
+    for key in JobRequest.model_fields:
+        document = problem(served.http.post("/v1/jobs", json={**body, key: value}), 422)
+        assert key in document["detail"] + (document.get("where") or ""), (key, document)
     assert served.queue.sent == []
 
 
