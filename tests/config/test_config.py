@@ -256,6 +256,21 @@ def old_and_new(n, **statistics):
     return ragassay.evaluate(rows, systems=systems, metrics="accurate", statistics=statistics)
 
 
+def test_without_tests_nothing_is_tested_that_shares_questions_or_shares_none(monkeypatch):
+    monkeypatch.setattr("ragassay.analysis.difference.randomisation", None)
+    reports = [
+        ragassay.evaluate(
+            [{"query": f"{place}?", "answer": "Here.", "ground_truth": "Here.", "latency_ms": n} for n in range(3)],
+            metrics="exact_match",
+            statistics={"tests": False},
+        )
+        for place in ("Where", "When")
+    ]
+    for pair in (*ragassay.compare(old_and_new(4, tests=False)).pairs, *ragassay.compare(*reports).pairs):
+        differences = [*pair.metrics.values(), *pair.measured.values()]
+        assert {(one.p, one.t_test, one.outcome) for one in differences} == {(None, None, "can't tell")}
+
+
 def test_a_comparison_without_tests_does_not_claim_that_the_rows_are_too_few():
     in_short, finding = ragassay.compare(old_and_new(4, tests=False)).pairs[0].verdict
     assert in_short.startswith(

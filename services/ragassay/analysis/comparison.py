@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, overall, pairs_to_show, sentences
-from ragassay.analysis.difference import NOT_TESTED, Contrast, Difference
+from ragassay.analysis.difference import Contrast, Difference
 from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
@@ -33,7 +33,6 @@ from ragassay.stats.tests import correct, correction_named
 # The metrics of a verdict, in this order, unless some are chosen; other cutoffs and near duplicates are in the table only.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 ALPHA = 0.05
-UNTESTED = {"p": None, "reason": NOT_TESTED, "t_test": None}
 EXAMPLES = 3
 MAX_COMPARED = 1000  # queries of a report whose systems its verdict compares by all metrics
 POWER = 0.8
@@ -118,8 +117,9 @@ class PairedSystems:
     def contrast(self) -> Contrast:
         """The names of the two, and what all differences between them share."""
         source = self.a.report.provenance
-        custom = custom_metrics(source.configuration)
-        return Contrast(self.a.label, self.b.label, source.dataset.name, self.alpha, source.configuration.seed, custom)
+        spec, labels = source.configuration, (self.a.label, self.b.label)
+        custom, tests = custom_metrics(spec), spec.statistics.tests
+        return Contrast(*labels, source.dataset.name, self.alpha, spec.seed, custom, tests=tests)
 
     @cached_property
     def matched(self) -> MatchedRows:
@@ -290,8 +290,6 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
     """The document; the p values of the primary metrics of all pairs are corrected together."""
     alpha, spec = every[0].alpha, every[0].a.report.provenance.configuration
     tested = [[two.difference(name) for name in two.metrics] for two in every]
-    if not spec.statistics.tests:
-        tested = [[one.model_copy(update=UNTESTED) for one in of_pair] for of_pair in tested]
     ps = [one.p for one in chain.from_iterable(tested) if not one.exploratory]
     family, adjusted = sum(p is not None for p in ps), iter(correct(ps, method))
     tests = 1 if method == "none" else max(1, family)
@@ -455,13 +453,11 @@ def by_accuracy(scores: Mapping[str, Any], questions: Questions, spec: EvalConfi
         known = np.isfinite(scores[name]) & np.isfinite(scores[baseline])
         if not known.any():
             continue
-        contrast = Contrast(baseline, name, "", spec.statistics.alpha, spec.seed)
+        contrast = Contrast(baseline, name, "", spec.statistics.alpha, spec.seed, tests=spec.statistics.tests)
         groups = None if questions is None else questions[known]
         difference = contrast.paired(
             "accurate", scores[baseline][known], scores[name][known], questions=groups, better="higher"
         )
-        if not spec.statistics.tests:
-            difference = difference.model_copy(update=UNTESTED)
         difference = contrast.decided(difference, difference.p, 1)
         yield _with_interval(accuracy_sentence(difference), difference if spec.statistics.intervals else None)
 

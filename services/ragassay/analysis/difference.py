@@ -110,7 +110,10 @@ class Difference(FrozenModel):
 
 @dataclass(frozen=True)
 class Contrast:
-    """The two systems, and what all differences between them share. ``custom``: metrics that the runs define themselves."""
+    """The two systems, and what all differences between them share.
+
+    ``custom``: metrics that the runs define themselves. Without ``tests`` no difference has a p, and none is decided.
+    """
 
     a: str
     b: str
@@ -118,6 +121,7 @@ class Contrast:
     alpha: float = 0.05
     seed: int = 0
     custom: Mapping[str, Metric] = field(default_factory=dict)
+    tests: bool = True
 
     def paired(
         self,
@@ -164,19 +168,21 @@ class Contrast:
         update: dict[str, Any] = {"delta": float(changes.mean()) if len(changes) else None}
         if tested:
             update |= {
-                "p": randomisation(changes, seed=self.seed),
-                "reason": _too_few(len(changes), self.alpha),
+                "reason": _too_few(len(changes), self.alpha) if self.tests else NOT_TESTED,
                 "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
                 "cohens_d": cohens_d(changes),
-                "t_test": t_test(changes),
             }
+        if tested and self.tests:
+            update |= {"p": randomisation(changes, seed=self.seed), "t_test": t_test(changes)}
         if labels is not None:
             by_labels = corrected_by_labels(labels, b - a, questions, level=level, differences=True, failed=failed)
             if by_labels.mean is None:
                 update["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:
                 update |= {"delta": by_labels.mean, "interval": by_labels.interval, "uncorrected": update["delta"]}
-                update |= {"corrected_by": by_labels.labels, "p": by_labels.p if tested else None, "reason": None}
+                update["corrected_by"] = by_labels.labels
+                if self.tests:
+                    update |= {"p": by_labels.p if tested else None, "reason": None}
         return difference.model_copy(update=update)
 
     def of_rows(
@@ -208,7 +214,9 @@ class Contrast:
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
         test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.custom))
-        about = {"interval": interval, "p": test.p, "reason": test.reason, "t_test": test}
+        about: dict[str, Any] = {"interval": interval, "reason": NOT_TESTED}
+        if self.tests:
+            about |= {"p": test.p, "reason": test.reason, "t_test": test}
         return self._difference(metric, better, (a, b), n=0, n_a=len(a), n_b=len(b), **about)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
