@@ -59,7 +59,7 @@ _NUMBER_WORDS = {
         "seventeen eighteen nineteen twenty".split()
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
-_TIME_WORDS = {"noon": "12:00", "midnight": "0:00"}
+_SPELT = _NUMBER_WORDS | {"noon": "12:00", "midnight": "0:00"}
 LONGEST_WORD = 40  # characters; beyond, it is no English word
 STOP_WORDS = frozenset(
     "a about after again all also am an and any are as at be because been before being below between both but by "
@@ -279,8 +279,7 @@ def numbers(text: str) -> frozenset[str]:
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
         normalised.add(re.sub(r"^0+(?=\d)", "", plain))
-    spelt = _NUMBER_WORDS | _TIME_WORDS
-    normalised.update(spelt[w] for w in words(text) if w in spelt and w not in ("zero", "one"))
+    normalised.update(_SPELT[w] for w in words(text) if w in _SPELT and w not in ("zero", "one"))
     return frozenset(normalised)
 
 

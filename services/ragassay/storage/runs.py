@@ -96,7 +96,7 @@ class Run(ABC):
         return (document_of(f"{self.blobs.where}/{name}", number, line) for number, line in lines)
 
     def json_lines(self, chunk: ChunkId) -> Iterable[bytes]:
-        """The JSON of each result of a chunk, as it is kept; raises as ``results`` does."""
+        """The JSON of each result of a chunk, as it is kept; raises NotFound, and BadData for another number of rows."""
         return self._lines(results_blob(chunk), chunk)
 
     def _lines(self, name: str, chunk: ChunkId) -> list[bytes]:
