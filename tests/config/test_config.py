@@ -122,7 +122,11 @@ def test_the_file_that_init_writes_has_every_key_and_loads_as_the_defaults(load)
 
 BROKEN = {
     "unknown key": ("judge: local\nmetrcis: [mrr]", 2, "unknown key metrcis; did you mean metrics?"),
-    "unknown key of a system": ("systems:\n  a:\n    kind: hybrid\n    rrfk: 9", 4, "a.rrfk; did you mean rrf_k?"),
+    "unknown key of a system": (
+        "systems:\n  a:\n    kind: hybrid\n    feedbak: 9",
+        4,
+        "a.feedbak; did you mean feedback?",
+    ),
     "unknown key of an endpoint": (
         "systems:\n  a: {kind: http, url: 'http://h/', query_field: q}",
         2,

@@ -76,10 +76,10 @@ def test_feedback_bm25_finds_words_of_the_first_passages():
 
 
 def test_fusion_adds_reciprocal_ranks():
-    hits = retriever(kind="hybrid", rrf_k=10).search("apple", 2).hits
+    hits = retriever(kind="hybrid").search("apple", 2).hits
     # BM25 ranks b before a; the bags of words have cosines 2/sqrt(5) for b and 1/sqrt(2) for a.
     assert ids(hits) == ["b", "a"]
-    assert [hit.score for hit in hits] == pytest.approx([2 / 11, 2 / 12])
+    assert [hit.score for hit in hits] == pytest.approx([2 / 61, 2 / 62])
     assert hits[0].stages["rrf"] == hits[0].score
     assert set(hits[0].stages) == {"bm25", "dense", "rrf"}
     assert hits[0].stages["dense"] == round(2 / math.sqrt(5), 6)
@@ -142,7 +142,7 @@ def test_terms_are_stems_without_accents(text, expected):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"kind": "bm25", "rrf_k": 10}, "rrf_k: not read by kind bm25"),
+        ({"kind": "bm25", "model": "m"}, "model: not read by kind bm25"),
         ({"kind": "dense", "k1": 1.0}, "k1: not read by kind dense"),
     ],
 )

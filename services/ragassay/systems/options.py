@@ -22,16 +22,11 @@ class RetrievalConfig(FrozenModel):
     """A retriever: how candidates are found, then reranked, then made diverse."""
 
     kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
-    depth: Annotated[int, Field(ge=1, le=10_000, description="candidates that each ranking gives to the next")] = 100
-
     k1: Annotated[float, Field(ge=0, le=10, description="BM25: how soon a repeated word stops counting")] = 1.2
     b: Annotated[float, Field(ge=0, le=1, description="BM25: how far long passages are discounted")] = 0.75
     model: Annotated[
         str | None, Field(min_length=1, description="sentence-transformers model, name or folder; default: bundled")
     ] = None
-
-    rrf_k: Annotated[float, Field(ge=0, le=10_000, description="fusion: a larger k flattens the top ranks")] = 60.0
-
     feedback: Annotated[
         int,
         Field(ge=0, le=100, description="search twice: this many of the first passages are added to the query"),
@@ -47,7 +42,7 @@ class RetrievalConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _every_key_takes_effect(self) -> RetrievalConfig:
-        unused = {"bm25": {"rrf_k"}, "dense": {"k1", "b", "rrf_k"}, "hybrid": set[str]()}[self.kind]
+        unused = {"k1", "b"} if self.kind == "dense" else set[str]()
         if self.kind == "bm25" and self.mmr is None:
             unused.add("model")
         fields = type(self).model_fields

@@ -29,7 +29,8 @@ from ragassay.systems.options import RetrievalConfig
 logger = logging.getLogger("ragassay")
 Scores: TypeAlias = NDArray[np.float64]
 FEEDBACK_SHARE = 0.6  # of the passages that are added to a query
-RERANKED = 50  # candidates
+DEPTH, RERANKED = 100, 50  # candidates of each ranking, and those that are reranked
+RRF_K = 60  # Cormack et al., "Reciprocal rank fusion", 2009
 FEEDBACK_TERMS = 20  # words of them that BM25 takes
 
 
@@ -206,9 +207,9 @@ class Pipeline:
             raise BadInput(f"k should be at least 1, not {k}")
         if not query.strip():
             raise BadInput("the query is blank")
-        ranked, stages = self._candidates(query, max(self.config.depth, k))
+        ranked, stages = self._candidates(query, max(DEPTH, k))
         if first := ranked[: self.config.feedback]:
-            ranked, stages = self._candidates(query, max(self.config.depth, k), first)
+            ranked, stages = self._candidates(query, max(DEPTH, k), first)
         before = None
         if self._reranker is not None:
             ranked = ranked[: max(RERANKED, k)]
@@ -239,7 +240,7 @@ class Pipeline:
             ranked = [int(n) for n in np.argsort(-scores, kind="stable")[:depth] if np.isfinite(scores[n])]
             for rank, n in enumerate(ranked, 1):
                 stages.setdefault(n, {})[name] = float(scores[n])
-                fused[n] = fused.get(n, 0.0) + 1 / (self.config.rrf_k + rank)
+                fused[n] = fused.get(n, 0.0) + 1 / (RRF_K + rank)
         if len(self._scorers) == 1:
             return ranked, stages
         for n, score in fused.items():
