@@ -25,7 +25,7 @@ from ragassay.evaluation import local
 from ragassay.evaluation.labels import LabelledRows
 from ragassay.judges.agreement import columns
 from ragassay.sdk.evaluation import runtime_for
-from ragassay.stats.intervals import Floats
+from ragassay.stats.intervals import Floats, mean_interval
 from ragassay.stats.ppi import corrected_mean
 
 
@@ -54,11 +54,11 @@ def coverage(labels: Floats, scores: Floats, n: int, draws: int) -> tuple[float,
     for _ in range(draws):
         drawn = rng.integers(0, rows, rows)
         y, f = labels[drawn], scores[drawn]
-        found = corrected_mean(y[:n], f[:n], f[n:], bounds=(0.0, 1.0))
-        low, high = found.interval.low or 0.0, found.interval.high or 1.0
+        ci = corrected_mean(np.where(np.arange(rows) < n, y, np.nan), f).interval
+        low, high = (ci and ci.low) or 0.0, (ci and ci.high) or 1.0
         held += low <= share <= high
         naive += abs(float(f.mean()) - share) <= 1.96 * float(f.std(ddof=1)) / rows**0.5
-        if found.labels_only_interval and (width := found.labels_only_interval.width):
+        if width := mean_interval(y[:n], bounds=(0.0, 1.0)).width:
             widths.append((high - low) / width)
     return held / draws, naive / draws, float(np.mean(widths))
 

@@ -124,8 +124,8 @@ def test_without_a_common_query_the_rows_are_two_groups():
     second = report(run="run-2", b=rows("b", B, ids=list("klmnopqrst"), cost_usd=0.3))
     comparison = compared(report(a=rows("a", A, cost_usd=0.1)), second)
     delta = comparison.pairs[0].metrics["mrr"]
-    test, interval = welch(A, B, bounds=(0.0, 1.0))
-    assert (delta.t_test, delta.p, delta.interval, delta.wins) == (test, test.p, interval, None)
+    p, interval = welch(A, B, bounds=(0.0, 1.0))
+    assert (delta.t_test, delta.p, delta.interval, delta.wins) == (p, p, interval, None)
     assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.stars) == (0, 10, 10, "can't tell", "")
     assert " is better than " not in " ".join(comparison.verdict)
     assert "dominated" not in " ".join(comparison.verdict)

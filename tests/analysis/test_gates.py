@@ -244,9 +244,9 @@ def test_a_gate_goes_by_the_corrected_mean_and_says_so():
     missed = check_gate(report, {"metric": "faithfulness", "min": 0.7})
     assert (missed.passed, missed.cause) == (False, "threshold")
     assert (missed.corrected_by, missed.uncorrected) == (100, mean.value)
-    assert (missed.value, missed.interval) == (mean.corrected.mean, mean.corrected.interval)
+    assert (missed.value, missed.interval) == (mean.corrected.value, mean.corrected.interval)
     assert missed.reason == f"faithfulness is {missed.value:.3f}, not >= 0.700 (n=400, corrected by 100 labels)"
-    assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.mean}).passed
+    assert check_gate(report, {"metric": "faithfulness", "min": mean.corrected.value}).passed
     unlabelled = check_gate(labelled(labels=0), {"metric": "faithfulness", "min": 0.7})
     assert (unlabelled.passed, unlabelled.corrected_by, unlabelled.uncorrected) == (True, None, None)
 

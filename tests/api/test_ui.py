@@ -219,7 +219,7 @@ def test_a_job_has_labels_as_long_as_its_report_and_no_more_than_fit(served, mon
     whole = served.http.get(f"/v1/jobs/{job}/report").json()
     part = served.http.get(f"/v1/jobs/{job}/report", params={"fields": "query_id"}).json()
     corrected = [one["systems"]["default"]["metrics"]["faithfulness"]["corrected"] for one in (whole, part)]
-    assert (corrected[0]["labels"], corrected[0]) == (1, corrected[1])
+    assert (corrected[0]["corrected_by"], corrected[0]) == (1, corrected[1])
     assert [bool(row["ratings"]) for row in whole["results"]["default"]] == [False, True, False]
     assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels.jsonl")) > 0
 

@@ -38,11 +38,11 @@ def agreement(cli, tmp_path):
 
 def test_the_local_judge_tells_what_the_context_says_from_what_it_does_not(agreement):
     found = agreement(LABELLED)
-    assert (found["metric"], found["rows"], found["n"], found["groups"]) == ("faithfulness", 12, 12, 12)
-    assert [found[name] for name in ("accuracy", "balanced_accuracy", "kappa", "auc")] == [1.0] * 4
+    assert (found["metric"], found["rows"], found["accuracy"]["n"], found["groups"]) == ("faithfulness", 12, 12, 12)
+    assert [found[name]["value"] for name in ("accuracy", "balanced_accuracy", "kappa", "auc")] == [1.0] * 4
     assert agreement([{**row, "group": n // 4} for n, row in enumerate(LABELLED)])["groups"] == 3
     booleans = [{**row, "label": bool(row["label"])} for row in LABELLED]
-    assert agreement(booleans)["kappa"] == 1.0
+    assert agreement(booleans)["kappa"]["value"] == 1.0
 
 
 def test_the_metric_follows_from_what_the_rows_have_and_from_a_column(agreement):

@@ -126,14 +126,14 @@ def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(p
     (tmp_path / "labels.jsonl").write_bytes(page.get(page.address("labels.jsonl")).content)
     code, out, err = cli("judge", "agreement", "labels.jsonl", "--json")
     assert code == 0, err
-    assert f"{json.loads(out)['balanced_accuracy']:.2f}" == balanced
+    assert f"{json.loads(out)['balanced_accuracy']['value']:.2f}" == balanced
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, GIVEN)))
     asked = ("--metrics", "faithfulness", "--set", "labels=labels.jsonl", "--json")
     code, out, err = cli("evaluate", "data.jsonl", *asked)
     assert code == 0, err
     corrected = json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]
     assert corrected == metric["corrected"]
-    ends = corrected["mean"], corrected["interval"]["low"], corrected["interval"]["high"]
+    ends = corrected["value"], corrected["interval"]["low"], corrected["interval"]["high"]
     assert tuple(f"{end:.3f}" for end in ends) == mean
 
 

@@ -249,7 +249,7 @@ def test_a_reference_judge_is_asked_about_a_share_and_corrects_the_local_judge(e
         asked = len(provider.log)
     mean = system_of(report)["metrics"]["faithfulness"]
     assert abs(asked - 40) <= 3 * math.sqrt(80 / 4)
-    assert (mean["corrected"]["labels"], mean["corrected"]["rows"]) == (asked, 80)
+    assert (mean["corrected"]["corrected_by"], mean["corrected"]["n"]) == (asked, 80)
     assert system_of(report)["evaluation"]["usage"]["calls"] == asked
     # of 80 rows, 16 invent and 16 more are denied: the model would say 0.6, the local judge says 0.8
     assert mean["value"] == pytest.approx(0.8)
@@ -268,7 +268,7 @@ def test_a_reference_judge_that_fails_corrects_no_mean_and_no_difference_and_end
     reference = system_of(report)["evaluation"]["reference"]
     mean = system_of(report)["metrics"]["faithfulness"]["corrected"]
     assert (reference["asked"], reference["failed"]) == (chosen, chosen // 4)
-    assert (mean["mean"], "content filter" in mean["reason"]) == (None, True)
+    assert (mean["value"], "content filter" in mean["reason"]) == (None, True)
     assert report["cautions"][0].startswith(f"default: the reference judge failed on {chosen // 4} of {chosen} rows")
 
     def compared(a, b):

@@ -82,13 +82,13 @@ def test_progress_has_the_corrected_mean_and_the_judges_agreement():
     truth = {f"q{n}": float(rng.random() < 0.8) for n in range(400)}
     labelling = ordered(rows_of([round(0.6 * value + 0.2, 2) for value in truth.values()]))
     none = labelling.progress({})
-    assert (none.labelled, none.asked, none.agreement, none.mean.mean) == (0, 400, None, None)
+    assert (none.labelled, none.asked, none.agreement, none.mean.value) == (0, 400, None, None)
     said = labelled(labelling, truth, 61)
     said[next(iter(said))] = said_of(next(iter(said)), None)
     many = labelling.progress(said, 80)
-    assert (many.labelled, many.skipped, many.asked, many.mean.labels) == (60, 1, 80, 60)
+    assert (many.labelled, many.skipped, many.asked, many.mean.corrected_by) == (60, 1, 80, 60)
     assert many.mean.interval.contains(np.mean(list(truth.values())))
-    assert many.agreement.balanced_accuracy == 1.0
+    assert many.agreement.balanced_accuracy.value == 1.0
 
 
 def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():

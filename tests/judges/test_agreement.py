@@ -6,7 +6,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
 from ragassay.core.errors import NothingToEvaluate
-from ragassay.judges.agreement import LabelledScore, agreement
+from ragassay.judges.agreement import MEASURES, LabelledScore, agreement
 from ragassay.stats.intervals import wilson_interval
 
 
@@ -28,10 +28,10 @@ def test_each_measure_is_that_of_scikit_learn(drawn):
     labels, scores = drawn
     found = agreement(rows_of(labels, scores.tolist()), resamples=100)
     said = (scores >= 0.5).astype(int)
-    assert found.accuracy == pytest.approx(accuracy_score(labels, said))
-    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(labels, said))
-    assert found.kappa == pytest.approx(cohen_kappa_score(labels, said))
-    assert found.auc == pytest.approx(roc_auc_score(labels, scores))
+    assert found.accuracy.value == pytest.approx(accuracy_score(labels, said))
+    assert found.balanced_accuracy.value == pytest.approx(balanced_accuracy_score(labels, said))
+    assert found.kappa.value == pytest.approx(cohen_kappa_score(labels, said))
+    assert found.auc.value == pytest.approx(roc_auc_score(labels, scores))
 
 
 def test_the_calibration_error_is_that_of_scikit_learns_curve():
@@ -41,13 +41,13 @@ def test_the_calibration_error_is_that_of_scikit_learns_curve():
     found = agreement(rows_of(labels, scores.tolist()), resamples=100)
     yes, mean = calibration_curve(labels, scores, n_bins=10, strategy="uniform")
     held = np.bincount((scores * 10).astype(int), minlength=10)
-    assert found.ece == pytest.approx(float(held[held > 0] @ np.abs(mean - yes)) / 300)
+    assert found.ece.value == pytest.approx(float(held[held > 0] @ np.abs(mean - yes)) / 300)
 
 
 def test_a_row_without_a_score_is_counted_with_its_reason_and_is_in_no_measure():
     rows = [*rows_of([1, 1, 0], [0.9, 0.8, 0.1]), LabelledScore(0, None, "e", "cut off")]
     found = agreement(rows, resamples=100)
-    assert (found.n, found.missing, found.accuracy, found.reasons) == (3, 1, 1.0, {"cut off": 1})
+    assert (found.accuracy.n, found.accuracy.value, found.ece.missing) == (3, 1.0, {"cut off": 1})
     with pytest.raises(NothingToEvaluate, match="the judge gave no score: cut off"):
         agreement(rows[-1:])
 
@@ -58,32 +58,33 @@ def test_rows_that_repeat_within_their_group_make_no_interval_narrower(drawn):
     groups = [f"g{n}" for n in range(200)] * 5
     five = agreement(rows_of([*labels] * 5, scores.tolist() * 5, groups=groups), resamples=200)
     assert five.groups == once.groups == 200
-    assert {name: str(i) for name, i in five.intervals.items()} == {name: str(i) for name, i in once.intervals.items()}
-    for name in ("accuracy", "balanced_accuracy", "kappa", "auc"):
-        assert once.intervals[name].contains(getattr(once, name))
+    for name in MEASURES:
+        first = getattr(once, name)
+        assert str(getattr(five, name).interval) == str(first.interval)
+        assert name == "ece" or first.interval.contains(first.value)
 
 
 def test_agreement_without_a_disagreement_claims_no_certainty():
     found = agreement(rows_of([1] * 9 + [0] * 8, [0.9] * 9 + [0.1] * 8), resamples=100)
-    assert (found.accuracy, found.kappa, found.auc) == (1.0, 1.0, 1.0)
+    assert (found.accuracy.value, found.kappa.value, found.auc.value) == (1.0, 1.0, 1.0)
     wilson = wilson_interval(17, 17)
-    assert found.intervals["accuracy"].low == pytest.approx(wilson.low)
+    assert found.accuracy.interval.low == pytest.approx(wilson.low)
     assert wilson.low < 0.83
-    assert found.intervals["balanced_accuracy"].low < 0.83
-    for name in ("kappa", "auc"):
-        assert str(found.intervals[name]) == "no interval (no disagreement among 17)"
+    assert found.balanced_accuracy.interval.low < 0.83
+    for one in (found.kappa, found.auc):
+        assert str(one.interval) == "no interval (no disagreement among 17)"
 
 
 @pytest.mark.parametrize("labels", [[1] * 20, [0, 1] * 10])
 def test_kappa_has_no_interval_if_people_or_the_judge_give_one_answer_only(labels):
     scores = [0.9, 0.1] * 10 if 0 not in labels else [0.9] * 20
     found = agreement(rows_of(labels, scores), resamples=100)
-    assert found.kappa == pytest.approx(0.0)
-    assert str(found.intervals["kappa"]) == "no interval (people or the judge gave one answer only)"
+    assert found.kappa.value == pytest.approx(0.0)
+    assert str(found.kappa.interval) == "no interval (people or the judge gave one answer only)"
 
 
 def test_agreement_names_the_best_threshold():
     labels, scores = [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.6, 0.1]
     found = agreement(rows_of(labels, scores), resamples=100)
-    assert found.balanced_accuracy == pytest.approx(2 / 3)  # from 0.5 on: all yes are found, one no of three
+    assert found.balanced_accuracy.value == pytest.approx(2 / 3)  # from 0.5 on: all yes are found, one no of three
     assert (found.threshold, found.at_threshold) == (0.7, 1.0)

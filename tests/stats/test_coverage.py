@@ -10,7 +10,7 @@ import pytest
 
 from ragassay.core.statistics import RatioSums
 from ragassay.stats.intervals import difference_interval, mean_interval, student, wilson_interval
-from ragassay.stats.ppi import corrected_mean
+from ragassay.stats.ppi import corrected_difference, corrected_mean
 from ragassay.stats.ratio import Stratum, incremental_cost, sums_interval
 from ragassay.stats.tests import randomisation, t_test, welch
 
@@ -51,14 +51,16 @@ def corrected(rng, n, step, share):
     """``n`` labels; the judge scores these and 10 n other rows ``step`` too high in a ``share`` of the cases."""
     labels = grades(rng, 11 * n)
     scores = np.minimum(labels + step * (rng.random(11 * n) < share), 1.0)
-    return corrected_mean(labels[:n], scores[:n], scores[n:], bounds=(0, 1)).interval
+    labels[n:] = np.nan
+    return corrected_mean(labels, scores).interval
 
 
 def corrected_gain(rng, n):
     """``n`` pairs with labels; the judge misses a difference in 2 of 10 pairs, in these and 10 n others."""
     labels = gains(rng, 11 * n)
     scores = labels * (rng.random(11 * n) < 0.8)
-    return corrected_mean(labels[:n], scores[:n], scores[n:], bounds=(0, 1), differences=True).interval
+    labels[n:] = np.nan
+    return corrected_difference(labels, scores)[0].interval
 
 
 def any_share(rng, n):
@@ -147,7 +149,7 @@ def test_tests_of_equal_systems_find_something_in_5_of_100(n):
     found = {"t": 0, "randomisation": 0}
     for _ in range(runs):
         d = gains(rng, n) * rng.choice([-1, 1], n)
-        found["t"] += t_test(d).p <= 0.05
+        found["t"] += t_test(d) <= 0.05
         found["randomisation"] += randomisation(d, flips=499, seed=seed(rng)) <= 0.05
     for name, count in found.items():
         assert count / runs == pytest.approx(0.05, abs=0.012 + 3 * error(0.05, runs)), name

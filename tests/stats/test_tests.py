@@ -37,7 +37,7 @@ def steps(n, seed=0):
 def test_t_test_and_interval_of_the_difference_are_scipys(n):
     a, b = two(n)
     expected = scipy_stats.ttest_rel(b, a)
-    assert t_test(b - a).p == pytest.approx(expected.pvalue, **EXACT)
+    assert t_test(b - a) == pytest.approx(expected.pvalue, **EXACT)
     found = difference_interval(a, b, level=0.9)
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.9)), **EXACT)
 
@@ -84,26 +84,23 @@ def test_randomisation_p_below_its_flips_does_not_depend_on_their_number(flips):
 
 
 @pytest.mark.parametrize(
-    ("changes", "t", "p", "d"),
+    ("changes", "p", "d"),
     [
-        ([], "a t-test needs two pairs, there are 0", None, None),
-        ([0.7], "a t-test needs two pairs, there are 1", 1.0, None),
-        ([0.0] * 30, "all 30 differences are 0: there is no spread to test against", 1.0, None),
-        ([0.1] * 10, "all 10 differences are 0.1: there is no spread to test against", 2 / 2**10, None),
-        ([1.0, 2.0, 3.0], None, 0.25, 2.0),  # mean 2, sd 1
+        *(([], None, None), ([0.7], 1.0, None), ([0.0] * 30, 1.0, None), ([0.1] * 10, 2 / 2**10, None)),
+        ([1.0, 2.0, 3.0], 0.25, 2.0),  # mean 2, sd 1
     ],
 )
-def test_tests_of_differences_without_spread_have_no_t_and_no_cohens_d(changes, t, p, d):
+def test_tests_of_differences_without_spread_have_no_t_and_no_cohens_d(changes, p, d):
     column = np.array(changes, dtype=float)
-    assert (t_test(column).reason, randomisation(column), cohens_d(column)) == (t, p, d)
+    assert (randomisation(column), cohens_d(column), t_test(column) is None) == (p, d, d is None)
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (5, 40), (300, 200)])
 def test_welch_is_scipys(n, m):
     rng = np.random.default_rng(n)
     a, b = rng.normal(0, 1, n), rng.normal(0.4, 3, m)
-    expected, (test, interval) = scipy_stats.ttest_ind(b, a, equal_var=False), welch(a, b)
-    assert test.p == pytest.approx(expected.pvalue, **EXACT)
+    expected, (p, interval) = scipy_stats.ttest_ind(b, a, equal_var=False), welch(a, b)
+    assert p == pytest.approx(expected.pvalue, **EXACT)
     assert (interval.low, interval.high) == pytest.approx(tuple(expected.confidence_interval()), **EXACT)
 
 
@@ -124,7 +121,7 @@ def test_swapping_a_and_b_mirrors_the_interval_and_leaves_every_p(rows, seed):
     a, b = np.array(rows, dtype=float).reshape(-1, 2).T
     forth, back = differences(a, b), differences(b, a)
     assert randomisation(forth, seed=seed, flips=199) == randomisation(back, seed=seed, flips=199)
-    assert t_test(forth).p == t_test(back).p
+    assert t_test(forth) == t_test(back)
     assert difference_interval(b, a) == mirrored(difference_interval(a, b))
 
 

@@ -22,10 +22,9 @@ from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
 from ragassay.datasets.dataset import NUMBERED
-from ragassay.evaluation.groups import Questions
 from ragassay.metrics.composite import custom_metrics, described
 from ragassay.metrics.metric import OPERATIONAL, Better, parse
-from ragassay.stats.intervals import Floats, averaged, bootstrap_interval
+from ragassay.stats.intervals import Floats, Questions, averaged, bootstrap_interval
 from ragassay.stats.power import minimum_detectable_effect
 from ragassay.stats.ratio import incremental_cost, pareto_front
 from ragassay.stats.tests import correct, correction_named

@@ -10,11 +10,10 @@ from ragassay.analysis.rows import MatchedRows
 from ragassay.core.errors import BadSettings, UnknownName
 from ragassay.core.formatting import p_value
 from ragassay.core.models import FrozenModel
-from ragassay.core.statistics import Interval, Significance
-from ragassay.evaluation.groups import Questions
+from ragassay.core.statistics import Interval
 from ragassay.metrics.metric import OPERATIONAL, Better, Metric, parse
-from ragassay.stats.intervals import Floats, averaged, difference_interval, differences
-from ragassay.stats.ppi import corrected_by_labels
+from ragassay.stats.intervals import Floats, Questions, averaged, difference_interval, differences
+from ragassay.stats.ppi import corrected_difference
 from ragassay.stats.tests import cohens_d, randomisation, smallest_p, stars, t_test, welch
 
 Outcome = Literal["better", "worse", "no difference shown", "can't tell"]
@@ -33,8 +32,8 @@ class Difference(FrozenModel):
     the outcome is "can't tell", with the ``reason``. An ``exploratory`` one is not among these: its outcome goes by its own
     p; one without p, such as that of a slice, has none. ``wins`` are questions on which b is better, whichever direction is
     good. ``mde`` is the minimum detectable effect: what as many rows show with a chance of 80 % at that many tests. Second
-    opinions, which decide nothing: the ``t_test``, paired or Welch's, ``cohens_d`` and, of primary metrics, a ``bootstrap``
-    interval; ``sd`` is the standard deviation of the differences.
+    opinions, which decide nothing: p of the ``t_test``, paired or Welch's, ``cohens_d`` and, of primary metrics, a
+    ``bootstrap`` interval; ``sd`` is the standard deviation of the differences, and without one the first two are null.
     ``corrected_by``: how many labels on both sides correct delta, interval and p, if they are enough; ``uncorrected`` is the
     delta by the judge's own scores then, as the means are. Too few labels are a caveat of the interval.
     """
@@ -64,7 +63,7 @@ class Difference(FrozenModel):
     mde: float | None = None
     sd: float | None = None
     cohens_d: float | None = None
-    t_test: Significance | None = None
+    t_test: float | None = None
     bootstrap: Interval | None = None
     corrected_by: int | None = None
     uncorrected: float | None = None
@@ -175,14 +174,14 @@ class Contrast:
         if tested and self.tests:
             update |= {"p": randomisation(changes, seed=self.seed), "t_test": t_test(changes)}
         if labels is not None:
-            by_labels = corrected_by_labels(labels, b - a, questions, level=level, differences=True, failed=failed)
-            if by_labels.mean is None:
+            by_labels, p = corrected_difference(labels, b - a, questions, level=level, failed=failed)
+            if by_labels.value is None:
                 update["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:
-                update |= {"delta": by_labels.mean, "interval": by_labels.interval, "uncorrected": update["delta"]}
-                update["corrected_by"] = by_labels.labels
+                update |= {"delta": by_labels.value, "interval": by_labels.interval, "uncorrected": update["delta"]}
+                update["corrected_by"] = by_labels.corrected_by
                 if self.tests:
-                    update |= {"p": by_labels.p if tested else None, "reason": None}
+                    update |= {"p": p if tested else None, "reason": None}
         return difference.model_copy(update=update)
 
     def of_rows(
@@ -213,10 +212,10 @@ class Contrast:
 
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
-        test, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.custom))
+        p, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.custom))
         about: dict[str, Any] = {"interval": interval, "reason": NOT_TESTED}
         if self.tests:
-            about |= {"p": test.p, "reason": test.reason, "t_test": test}
+            about |= {"p": p, "reason": interval.reason, "t_test": p}
         return self._difference(metric, better, (a, b), n=0, n_a=len(a), n_b=len(b), **about)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:

@@ -298,11 +298,11 @@ class _Part:
         update: dict[str, Any] = {
             "missing": {why: rows for why, rows in estimate.missing.items() if not why.endswith(NOT_CONCERNED)}
         }
-        if isinstance(estimate, Aggregate) and (corrected := estimate.corrected) is not None:
-            update["reason"] = corrected.reason and f"not corrected: {corrected.reason}"
-            if corrected.mean is not None:
-                update |= {"value": corrected.mean, "interval": corrected.interval}
-                update |= {"corrected_by": corrected.labels, "uncorrected": estimate.value}
+        corrected = estimate.corrected if isinstance(estimate, Aggregate) else None
+        if corrected is not None and corrected.value is None:
+            update["reason"] = f"not corrected: {corrected.reason}"
+        elif corrected is not None:
+            update["failed"], estimate = estimate.failed, corrected
         return estimate.model_copy(update=update)
 
     def rows(self) -> tuple[SystemRows, RowIndexes]:

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from ragassay.core.models import Result
 from ragassay.core.report import ReferenceJudge
 from ragassay.datasets.dataset import NUMBERED, plain_text
-from ragassay.evaluation.groups import Questions, RowIndexes, group_value, numbered, question_key
+from ragassay.evaluation.groups import RowIndexes, group_value, numbered, question_key
 from ragassay.metrics.failures import failures
 from ragassay.metrics.judged import RIGHT_REFUSAL, UNANSWERABLE
 from ragassay.metrics.metric import OPERATIONAL
-from ragassay.stats.intervals import Floats
+from ragassay.stats.intervals import Floats, Questions
 from ragassay.storage.runs import documents
 
 NAN = float("nan")

@@ -66,11 +66,11 @@ def agreement(data: Labelled, metric: About = None, as_json: AsJson = False, **o
 def _document(measured: JudgeAgreement) -> Document:
     from ragassay.reporting.document import Document, Table
 
-    items = f"{measured.n} items" if measured.n == measured.rows else f"{measured.n} items of {measured.rows} rows"
-    of_all = measured.n + measured.missing
+    all_items = measured.accuracy
+    items = f"{all_items.n} items" if all_items.n == measured.rows else f"{all_items.n} items of {measured.rows} rows"
     answer = [
         f"judge {measured.judge['name']} against people: {measured.metric} on {measured.data}, {items}, {measured.groups} groups",
-        *(f"no score: {count} of {of_all} items: {reason}" for reason, count in measured.reasons.items()),
+        *(f"no score: {count} of {all_items.rows} items: {reason}" for reason, count in all_items.missing.items()),
         f"people say yes to {percent(measured.share_yes)}, the judge's mean score is {number(measured.mean_score)}",
         "a score from 0.5 on is a yes",
     ]
@@ -78,9 +78,7 @@ def _document(measured: JudgeAgreement) -> Document:
     if measured.threshold is not None:
         value = f"balanced accuracy of {number(measured.at_threshold)} on these labels"
         best = f"best threshold: {number(measured.threshold)}, with a {value}"
-    level = next(iter(measured.intervals.values())).level
-    rows = [
-        (shown, number(getattr(measured, name)), interval(measured.intervals[name])) for name, shown in _SHOWN.items()
-    ]
-    table = Table("Agreement", ("", "value", f"{level:.0%} interval"), tuple(rows), best)
+    shown = {name: getattr(measured, measure) for measure, name in _SHOWN.items()}
+    rows = [(name, number(one.value), interval(one.interval)) for name, one in shown.items()]
+    table = Table("Agreement", ("", "value", f"{all_items.interval.level:.0%} interval"), tuple(rows), best)
     return Document("", answer=tuple(answer), blocks=(table,))

@@ -14,7 +14,7 @@ from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.eval_config import EvalConfig
 from ragassay.core.files import LazyRows
 from ragassay.core.models import FrozenModel, Result, Usage
-from ragassay.core.statistics import CorrectedMean, CostPerAccurate, Estimate, Interval, Spending
+from ragassay.core.statistics import CostPerAccurate, Estimate, Interval, Spending
 
 _PART = 2**16  # bytes
 
@@ -51,7 +51,7 @@ class Aggregate(Estimate):
     better: Literal["higher", "lower"]
     interval: Interval
     bounds: MeanBounds | None = None
-    corrected: CorrectedMean | None = None
+    corrected: Estimate | None = None
     judge_sd: float | None = None
 
 

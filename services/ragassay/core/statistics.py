@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from ragassay.core.models import Chance, FrozenModel
 
@@ -69,7 +69,7 @@ class Estimate(FrozenModel):
 
     ``n`` rows were scored; ``missing`` counts the others by reason, and ``failed`` of those had all the input that was needed.
     Without a value there is a ``reason``; beside one it is a caveat. ``corrected_by``: how many labels of people or of
-    reference judges correct it; ``uncorrected`` is the number by the judge's own scores then.
+    reference judges it goes by; ``uncorrected`` is the number by the judge's own scores then.
     """
 
     value: float | None
@@ -96,33 +96,6 @@ class Estimate(FrozenModel):
     def coverage(self) -> float:
         """Share of the rows that are scored."""
         return self.n / self.rows if self.rows else 0.0
-
-
-class Significance(FrozenModel):
-    """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``."""
-
-    name: str
-    p: Annotated[float, Field(gt=0, le=1)] | None = None
-    reason: str | None = None
-
-
-class CorrectedMean(FrozenModel):
-    """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
-
-    ``judged`` is the judge's own mean, ``lambda_`` how far its scores count (0 to 1), ``labels_only_interval`` that of
-    the labels by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no
-    difference, where it is one.
-    """
-
-    labels: int
-    rows: int
-    mean: float | None = None
-    judged: float | None = None
-    lambda_: float | None = None
-    interval: Interval
-    labels_only_interval: Interval | None = None
-    p: Annotated[float, Field(gt=0, le=1)] | None = None
-    reason: str | None = None
 
 
 class ChangePoint(FrozenModel):

@@ -33,7 +33,6 @@ from ragassay.core.report import (
     SystemReport,
 )
 from ragassay.core.statistics import (
-    CorrectedMean,
     CostPerAccurate,
     Estimate,
     Interval,
@@ -43,7 +42,7 @@ from ragassay.core.statistics import (
     without_intervals,
 )
 from ragassay.evaluation.failures import fix_first
-from ragassay.evaluation.groups import MAX_SLICES, Questions, RowIndexes, SliceGroups, numbered, question_of
+from ragassay.evaluation.groups import MAX_SLICES, RowIndexes, SliceGroups, numbered, question_of
 from ragassay.evaluation.prepare import provenance as provenance_of
 from ragassay.judges import local, local_weights
 from ragassay.judges.agreement import JuryCount
@@ -51,8 +50,8 @@ from ragassay.judges.combine import spread
 from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
-from ragassay.stats.intervals import Floats, averaged, score_interval, wilson_interval
-from ragassay.stats.ppi import corrected_by_labels
+from ragassay.stats.intervals import Floats, Questions, averaged, score_interval, wilson_interval
+from ragassay.stats.ppi import corrected_mean
 from ragassay.stats.ratio import Stratum, cost_per_accurate, difference_sums_interval
 from ragassay.storage.runs import Run
 from ragassay.systems.runner import LoadStats, cautions
@@ -235,7 +234,7 @@ class ScoreColumn:
         spec: EvalConfig,
         questions: Questions,
         rows: Rows = _ALL,
-        corrected: CorrectedMean | None = None,
+        corrected: Estimate | None = None,
     ) -> Aggregate:
         """Mean, interval, coverage and bounds over some rows; several answers to one question are averaged first."""
         every = self.values[rows]
@@ -375,17 +374,17 @@ class SystemAggregator:
             **measured,
         )
 
-    def _aggregate(self, metric: Metric, rows: Rows = _ALL, corrected: CorrectedMean | None = None) -> Aggregate:
+    def _aggregate(self, metric: Metric, rows: Rows = _ALL, corrected: Estimate | None = None) -> Aggregate:
         return self.scores[metric.name].aggregate(metric, self._spec, self.questions, rows, corrected)
 
-    def _corrected(self, metric: str, rows: Rows = _ALL) -> CorrectedMean | None:
+    def _corrected(self, metric: str, rows: Rows = _ALL) -> Estimate | None:
         """The metric's mean over these rows corrected by the labels of it; None where there are none."""
         if (labels := self._label_columns.get(metric)) is None:
             return None
         failed = self.reference.too_many_failed(self._spec.max_failed_share)
         level, questions = self._spec.statistics.confidence, None if self.questions is None else self.questions[rows]
         scores = self.scores[metric].values[rows]
-        return corrected_by_labels(labels[rows], scores, questions, level=level, failed=failed)
+        return corrected_mean(labels[rows], scores, questions, level=level, failed=failed)
 
     def _by_slice(self) -> dict[str, dict[str, Slice]]:
         return {

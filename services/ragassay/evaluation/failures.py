@@ -10,9 +10,8 @@ import numpy as np
 
 from ragassay.core.report import Fix, FixFirst
 from ragassay.core.statistics import Estimate
-from ragassay.evaluation.groups import Questions
 from ragassay.metrics.failures import NEXT_STEPS, Cause
-from ragassay.stats.intervals import Floats, averaged, difference_interval, score_interval
+from ragassay.stats.intervals import Floats, Questions, averaged, difference_interval, score_interval
 
 _BOUNDS = (0.0, 1.0)
 

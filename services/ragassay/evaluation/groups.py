@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from ragassay.core.models import Result, Sample
 from ragassay.datasets.dataset import plain_text
+from ragassay.stats.intervals import Questions
 
 RowIndexes: TypeAlias = npt.NDArray[np.int64]
-Questions: TypeAlias = npt.NDArray[np.int64] | None
-"""The number of each row's question; None: each row has its own."""
 FIELDS = ("category", "difficulty", "conversation_id")
 MAX_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 

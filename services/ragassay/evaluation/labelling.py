@@ -19,12 +19,12 @@ from ragassay.core.errors import BadData, NothingToEvaluate, TooLarge
 from ragassay.core.files import MappedRows
 from ragassay.core.models import Chance, FrozenModel, Result, Sample
 from ragassay.core.report import ReportWithResults
-from ragassay.core.statistics import CorrectedMean
+from ragassay.core.statistics import Estimate
 from ragassay.core.validation import shown
 from ragassay.evaluation.groups import numbered
 from ragassay.evaluation.labels import read_labels
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
-from ragassay.stats.ppi import corrected_by_labels
+from ragassay.stats.ppi import corrected_mean
 from ragassay.storage.columns import DRAW, QUESTION, chance_column, draw_value, people_column
 from ragassay.storage.protocol import RunRecord
 from ragassay.storage.row_index import RowIndex, SystemColumns
@@ -76,7 +76,7 @@ class LabelProgress(NamedTuple):
     unscored: int
     labelled: int
     skipped: int
-    mean: CorrectedMean
+    mean: Estimate
     agreement: Agreement | None
 
 
@@ -138,7 +138,7 @@ class Labelling:
             unscored=self._unscored,
             labelled=len(scores),
             skipped=skipped,
-            mean=corrected_by_labels(of_rows, self._scores, self._questions, level=spec.statistics.confidence),
+            mean=corrected_mean(of_rows, self._scores, self._questions, level=spec.statistics.confidence),
             agreement=found,
         )
 
@@ -220,7 +220,7 @@ def with_labels(report: ReportWithResults, labels: Iterable[HumanLabel], rows: R
                 if metric in of_row and places[query] is not None:
                     of_people[places[query]] = of_row[metric]
             judged = columns.column(metric)[columns.there]
-            corrected = corrected_by_labels(of_people, judged, questions, level=spec.statistics.confidence)
+            corrected = corrected_mean(of_people, judged, questions, level=spec.statistics.confidence)
             metrics[metric] = metrics[metric].model_copy(update={"corrected": corrected})
         systems[system] = systems[system].model_copy(update={"metrics": metrics})
     return report.model_copy(update={"systems": systems, "results": results})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragassay.core.errors import BadData, BadSettings, UnknownName
 from ragassay.core.validation import shown
@@ -124,6 +124,8 @@ def _label(value: Any) -> float | None:
 class JudgeAgreement(Agreement):
     """How far a judge agrees with the labels of a file. ``run`` holds its verdicts; ``rows`` are not yet items."""
 
+    schema_version: Literal[1] = 1
+    kind: Literal["agreement"] = "agreement"
     data: str
     run: str
     judge: dict[str, Any]

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy  # loads scipy.special and scipy.stats at the first use
@@ -13,13 +14,14 @@ import scipy  # loads scipy.special and scipy.stats at the first use
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import Chance, FrozenModel, Result, Usage
 from ragassay.core.report import Jury, JuryJudge
-from ragassay.core.statistics import Interval
+from ragassay.core.statistics import Estimate, Interval
 from ragassay.judges.combine import by_judge, disagreements
 from ragassay.judges.verdict import labels as labels_of
 from ragassay.stats.intervals import Floats, clustered_intervals, wilson_ends
 
 FROM = 0.5  # the least score that is a yes
 BINS = 10
+ONE_LABEL = "people gave all rows one label"
 MEASURES = ("accuracy", "balanced_accuracy", "kappa", "auc", "ece")
 
 
@@ -36,30 +38,31 @@ class LabelledScore:
     reason: str = ""
 
 
-class Agreement(FrozenModel):
-    """A judge and people on ``n`` rows; a score from 0.5 on is a yes.
+class Measure(Estimate):
+    """A number that says how far two raters agree."""
 
-    ``missing`` rows have no score, and ``reasons`` counts why. A measure is None if people gave all rows one label.
+    interval: Interval
+
+
+class Agreement(FrozenModel):
+    """A judge and people; a score from 0.5 on is a yes.
+
     ``ece`` is the expected calibration error in ten bins of equal width: the mean distance between the score and the
     share of yes. ``threshold``: the score from which on a yes gives the best balanced accuracy, which is ``at_threshold``
-    on these same labels. ``intervals``: Wilson's for shares, groups counted once; for the other measures from drawing
+    on these same labels. Intervals are Wilson's for shares, groups counted once; of the other measures from drawing
     groups with replacement, which puts those of ``ece`` high, since drawing adds noise to every bin.
     """
 
-    n: int
-    missing: int
-    reasons: dict[str, int]
     groups: int
     share_yes: Chance
     mean_score: Chance
-    accuracy: Chance
-    balanced_accuracy: Chance | None
-    kappa: float | None
-    auc: Chance | None
-    ece: Chance
+    accuracy: Measure
+    balanced_accuracy: Measure
+    kappa: Measure
+    auc: Measure
+    ece: Measure
     threshold: Chance | None
     at_threshold: Chance | None
-    intervals: dict[str, Interval]
 
 
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
@@ -74,9 +77,7 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
         repeats = times.astype(np.intp)
         return measures(np.repeat(labels, repeats), np.repeat(scores, repeats))
 
-    values = {
-        name: None if np.isnan(v) else float(v) for name, v in zip(MEASURES, measures(labels, scores), strict=True)
-    }
+    values = dict(zip(MEASURES, measures(labels, scores).tolist(), strict=True))
     drawn_intervals = clustered_intervals(drawn, groups, level=level, resamples=resamples, seed=seed)
     independent = len(set(groups)) / len(labels)
     intervals = dict(zip(MEASURES, drawn_intervals, strict=True)) | _wilson(labels, scores, independent, level)
@@ -87,17 +88,19 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
         reason = "people or the judge gave one answer only"
         intervals["kappa"] = Interval.absent(reason, level, intervals["kappa"].method)
     threshold, at_threshold = best_threshold(labels, scores)
+    about: dict[str, Any] = {"n": len(labels), "missing": dict(reasons), "failed": reasons.total()}
     return Agreement(
-        n=len(labels),
-        missing=reasons.total(),
-        reasons=dict(reasons),
         groups=len(set(groups)),
         share_yes=float(labels.mean()),
         mean_score=float(scores.mean()),
         threshold=threshold,
         at_threshold=at_threshold,
-        intervals=intervals,
-        **values,
+        **{
+            name: Measure(value=value, interval=intervals[name], **about)
+            if not math.isnan(value)
+            else Measure(value=None, interval=intervals[name], reason=ONE_LABEL, **about)
+            for name, value in values.items()
+        },
     )
 
 

@@ -54,8 +54,8 @@ def headline(system: SystemReport) -> str:
         known = f"{round(mean.value * mean.n)} of {mean.n} answers are accurate ({_percent(mean.value)}"
     if mean.interval.low is not None:
         known += f", {percent(mean.interval.level)} interval {interval(mean.interval, _percent, '{} to {}')}"
-    if (by := mean.corrected) and by.mean is not None:
-        known += f"; {_percent(by.mean)} as {by.labels} labels correct it"
+    if (by := mean.corrected) and by.value is not None:
+        known += f"; {_percent(by.value)} as {by.corrected_by} labels correct it"
     return f"{known})" + (f", {mean.unscored} of unknown accuracy" if mean.unscored else "")
 
 

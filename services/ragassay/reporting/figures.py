@@ -49,8 +49,8 @@ def _sorted_rows(label: str, rows: str, sort: str) -> Cell:
 def _mean(mean: Aggregate, top: float, by: str, write: Callable[[float], str]) -> Figure:
     notes = [] if mean.judge_sd is None else [("judge sd", number(mean.judge_sd))]
     if found := mean.corrected:
-        known = f"{number(found.mean)} {bounds(found.interval)} by {found.labels:,} {by}"
-        notes.append(("corrected", found.reason or "" if found.mean is None else known))
+        known = f"{number(found.value)} {bounds(found.interval)} by {found.corrected_by:,} {by}"
+        notes.append(("corrected", found.reason or "" if found.value is None else known))
     reasons = tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
     if mean.value is None:
         return Figure("not scored", "", f"0/{mean.rows}", reasons, tuple(notes))

@@ -181,7 +181,12 @@ def _figures(system: SystemReport) -> Iterator[dict[str, Any]]:
         more = mean.bounds.model_dump() if mean.bounds else {}
         if by := mean.corrected:
             ends = (by.interval.low, by.interval.high) if by.interval else (None, None)
-            more |= {"corrected": by.mean, "labels": by.labels, "corrected_low": ends[0], "corrected_high": ends[1]}
+            more |= {
+                "corrected": by.value,
+                "labels": by.corrected_by,
+                "corrected_low": ends[0],
+                "corrected_high": ends[1],
+            }
         yield _line(metric, mean.kind, mean.better, mean, failed=mean.failed, judge_sd=mean.judge_sd, **more)
     for measured in OPERATIONAL:
         spread_of: Distribution = getattr(system, measured)

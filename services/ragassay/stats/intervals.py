@@ -16,6 +16,8 @@ from ragassay.core.statistics import Interval
 Floats: TypeAlias = npt.NDArray[np.float64]
 Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
 Bounds: TypeAlias = tuple[float, float]
+Questions: TypeAlias = npt.NDArray[np.int64] | None
+"""The number of each row's question; None: each row has its own."""
 
 SAME = 1e-12  # a relative difference below this is rounding, not data
 FEWEST = 8  # with fewer rows resampling shows too little of what else might have been seen
@@ -32,11 +34,11 @@ def columns(*given: Values) -> list[Floats]:
     return arrays
 
 
-def averaged(values: Floats, groups: npt.NDArray[np.int64] | None) -> Floats:
-    """The mean of ``values`` within each group, in the order of the groups' numbers; None: each value is its own group."""
-    if groups is None or not len(values):
+def averaged(values: Floats, questions: Questions) -> Floats:
+    """The mean of the ``values`` of each question, in the order of the questions' numbers."""
+    if questions is None or not len(values):
         return values
-    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    _, places, counts = np.unique(questions, return_inverse=True, return_counts=True)
     means: Floats = np.bincount(places, weights=values) / counts
     return means
 

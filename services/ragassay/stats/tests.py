@@ -12,7 +12,7 @@ import scipy  # loads scipy.special at the first use; it takes a quarter of a se
 
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import Correction
-from ragassay.core.statistics import Interval, Significance
+from ragassay.core.statistics import Interval
 from ragassay.stats.intervals import Bounds, Floats, Values, columns, is_constant, span_of, standard_error, t_quantile
 
 PValues: TypeAlias = Sequence[float | None]
@@ -41,7 +41,7 @@ def randomisation(differences: Floats, *, seed: int = 0, flips: int = 9999) -> f
         return float((np.abs(_all_flips(moved)) >= least).mean())
     extreme = int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())
     p = (1 + extreme) / (1 + flips)
-    if extreme or (t := t_test(differences).p) is None:
+    if extreme or (t := t_test(differences)) is None:
         return p
     return max(never_zero(smallest_p(n)), min(p, t))
 
@@ -70,21 +70,14 @@ def _random_flips(moved: Floats, seed: int, flips: int) -> Floats:
     return totals
 
 
-def t_test(differences: Floats) -> Significance:
-    """The paired t-test: Student's, of the mean of ``differences``. Without two of them, or if all are equal, p is None."""
-    n, reason, p = len(differences), None, None
-    if n < 2:
-        reason = f"a t-test needs two pairs, there are {n}"
-    elif is_constant(differences):
-        reason = f"all {n} differences are {differences[0]:.4g}: there is no spread to test against"
-    else:
-        t = float(differences.mean()) / standard_error(differences)
-        p = p_of_t(t, n - 1)
-    return Significance(name="t", p=p, reason=reason)
+def t_test(differences: Floats) -> float | None:
+    """p of the paired t-test: Student's, of the mean of ``differences``; None without two of them, or if all are equal."""
+    d, n = cohens_d(differences), len(differences)
+    return None if d is None else p_of_t(d * math.sqrt(n), n - 1)
 
 
 def cohens_d(differences: Floats) -> float | None:
-    """The mean of ``differences`` over their standard deviation; None without a spread.
+    """The mean of ``differences`` over their standard deviation; None without two of them, or if all are equal.
 
     Source: Cohen, "Statistical power analysis for the behavioral sciences" (1988).
     """
@@ -93,8 +86,8 @@ def cohens_d(differences: Floats) -> float | None:
     return float(differences.mean()) / float(differences.std(ddof=1))
 
 
-def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> tuple[Significance, Interval]:
-    """B against A on different queries: Welch's t-test (Biometrika 34, 1947) and the interval of mean b - mean a.
+def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> tuple[float | None, Interval]:
+    """B against A on different queries: p of Welch's t-test (Biometrika 34, 1947) and the interval of mean b - mean a.
 
     ``bounds`` are those of the scores. If the systems share queries pair them: it needs far fewer. Below two rows on either
     side, or if both sides are constant, p and interval are None with the reason.
@@ -106,8 +99,7 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     elif is_constant(first) and is_constant(second):
         reason = "neither side varies: there is no spread to test against"
     if reason:
-        absent = Interval.absent(reason, level, "welch")
-        return Significance(name="welch", reason=reason), absent
+        return None, Interval.absent(reason, level, "welch")
     # not scipy.stats.ttest_ind: it warns if one side is constant, which is no problem here
     variances = [standard_error(column) ** 2 for column in (first, second)]
     error = math.sqrt(sum(variances))
@@ -117,7 +109,7 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     p = p_of_t(difference / error, df)
     lower, upper = span_of(bounds) if bounds else (-math.inf, math.inf)
     low, high = max(difference - half, lower), min(difference + half, upper)
-    return Significance(name="welch", p=p), Interval(low=low, high=high, level=level, method="welch")
+    return p, Interval(low=low, high=high, level=level, method="welch")
 
 
 _RULES: dict[Correction, Callable[[Floats], Floats]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlencode
 
@@ -15,7 +16,7 @@ from ragassay.core.errors import BadInput, NotFound, UnknownName
 from ragassay.core.files import to_lines
 from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import FrozenModel, Result
-from ragassay.core.statistics import Interval
+from ragassay.core.statistics import Estimate
 from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
@@ -188,17 +189,19 @@ def _progress(progress: LabelProgress) -> Iterator[tuple[str, str]]:
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     yield "Labels", f"{progress.labelled:,} of {progress.asked:,} rows labelled{skipped}"
     mean = progress.mean
-    judged = "" if mean.judged is None else f"; the judge's own is {number(mean.judged)}"
-    known = f"none: {mean.reason}" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}{judged}"
-    yield "Mean by labels", known
-    for name in ("balanced_accuracy", "kappa") if (found := progress.agreement) else ():
-        value = getattr(found, name)
-        ends = "" if value is None or found is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
-        yield f"Judge's {name.replace('_', ' ')}", ends or "people gave all one label"
+    judged = "" if mean.uncorrected is None else f"; the judge's own is {number(mean.uncorrected)}"
+    yield "Mean by labels", f"none: {mean.reason}" if mean.value is None else f"{_known(mean)}{judged}"
+    if found := progress.agreement:
+        yield "Judge's balanced accuracy", _known(found.balanced_accuracy, 2)
+        yield "Judge's kappa", _known(found.kappa, 2)
 
 
-def _ends(ci: Interval, digits: int = 3) -> str:
-    return interval(ci, lambda end: number(end, digits), f"{percent(ci.level)} interval {{}} to {{}}")
+def _known(one: Estimate, digits: int = 3) -> str:
+    """``0.850, 95 % interval 0.784 to 0.899``, or why it is not known."""
+    if one.value is None or (ci := one.interval) is None:
+        return one.reason or ""
+    ends = interval(ci, partial(number, digits=digits), f"{percent(ci.level)} interval {{}} to {{}}")
+    return f"{number(one.value, digits)}, {ends}"
 
 
 def _answered(label: HumanLabel) -> str:
