@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
 from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
-from ragassay.core.eval_config import EvalConfig  # noqa: E402
+from ragassay.core.eval_config import RunConfig  # noqa: E402
 from ragassay.core.models import Result  # noqa: E402
 from ragassay.core.protocols import Judge  # noqa: E402
 from ragassay.datasets.load import load  # noqa: E402
@@ -64,7 +64,7 @@ def expected() -> dict[str, Outcome]:
 
 def outcomes(judge: Judge) -> dict[str, Outcome]:
     """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
-    spec = EvalConfig()
+    spec = RunConfig()
     config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}, "answers"), Panel.of(judge))
     results = asyncio.run(evaluate(SAMPLES, "answers", config, MemoryJournal()))
     return {row.query_id: _outcome(row) for row in results}

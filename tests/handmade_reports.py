@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Message, Rating, RequestTiming, Result, Score, Usage, Verdict
 from ragassay.core.report import Provenance, ReportWithResults, Source
 from ragassay.evaluation.aggregate import aggregate
@@ -77,7 +77,7 @@ def make_report(
         judge=judge or {"name": "local"},
         embeddings=None,
         metrics=tuple(parse(name).name for name in names),
-        configuration=EvalConfig(**spec),
+        configuration=RunConfig(**spec),
         configuration_digest="",
     )
     return ReportWithResults.of(aggregate(run, created, provenance, systems, expected=expected), systems)

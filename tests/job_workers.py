@@ -7,7 +7,7 @@ import pytest
 
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay.core.errors import ProviderDown, Unavailable
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Rating, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
@@ -122,7 +122,7 @@ def submit(jobs, count=60, **spec):
     """Submit a job over so many samples; returns its id."""
     rows = [sample(n) for n in range(count)]
     inputs = recorded(source_of(rows), rows)
-    job, _ = jobs.submit(EvalConfig(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
+    job, _ = jobs.submit(RunConfig(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
     return job.id
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.datasets.traces import TraceSpan
 from ragassay.live.models import LiveRule, StoredStream
 from ragassay.live.otlp import Received
@@ -66,7 +66,7 @@ def otlp_lines(requests, stream="shop"):
 
 
 def set_rule(live, stream="shop", *, metrics=("faithfulness",), judges=("local",), **rule):
-    spec = EvalConfig(name=stream, metrics=metrics, judges=judges)
+    spec = RunConfig(name=stream, metrics=metrics, judges=judges)
     live.store.put_stream(stream, StoredStream(rule=LiveRule(**{"rate": 1.0, **rule}), spec=spec))
 
 

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from fakes import FakeEmbedder
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import FactVerdict, Rating, Response, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
@@ -86,7 +86,7 @@ class ScriptedJudge:
 
 def results_of(samples, *metrics, judge=None, **options):
     """The results of a chunk, by a scripted judge; ``options`` are those of a specification."""
-    spec = EvalConfig(**options)
+    spec = RunConfig(**options)
     chosen = [parse(name, custom_metrics(spec)) for name in metrics] or choose_metrics(
         spec, {"default": samples}, "france"
     )
@@ -113,7 +113,7 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
     digest = {"digest": digest_of_responses(responses)}
     given = {name: SystemInput(source_of(responses, name).model_copy(update=digest), responses) for name in systems}
     inputs = Inputs(dataset or source_of(samples), samples, given)
-    used, spec = FakeRuntime(judge), spec or EvalConfig()
+    used, spec = FakeRuntime(judge), spec or RunConfig()
     record = describe(used, prepare(spec, inputs, new_run_id(inputs.dataset.name)))
     return FolderStore(root).create(record, samples, inputs.responses())
 

@@ -15,7 +15,7 @@ from offline_runs import evaluated, new_run, sample
 from otlp_receiver import OtlpReceiver
 from ragassay import observability
 from ragassay.core.errors import Unavailable
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Response
 from ragassay.core.settings import Settings
 
@@ -106,7 +106,7 @@ def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(t
     missed = sample(2, response=Response(retrieved_doc_ids=["lyon"]))
     samples = [sample(1), missed, sample(3, response=None), sample(4, relevant_doc_ids=None)]
     with caplog.at_level("DEBUG", "ragassay"):
-        report = evaluated(new_run(tmp_path, samples, EvalConfig(metrics=("recall@3",)), systems=("bm25",)))
+        report = evaluated(new_run(tmp_path, samples, RunConfig(metrics=("recall@3",)), systems=("bm25",)))
     ours = [record for record in caplog.records if record.name == "ragassay"]
     records = [(record.levelname, re.sub(r"\d{8}-[-\w]+", "RUN", record.getMessage())) for record in ours]
     queries = [text for level, text in records if level == "DEBUG"]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation import local
 from ragassay.evaluation.labels import LabelledRows
@@ -37,7 +37,7 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Fl
             continue
         rows = LabelledRows(path)
         runtime = runtime_for(settings=Settings(home=home))
-        run = local.start(runtime, EvalConfig(metrics=(rows.metric.name,)), rows.inputs)
+        run = local.start(runtime, RunConfig(metrics=(rows.metric.name,)), rows.inputs)
         asyncio.run(local.complete(runtime, run))
         labels, scores = columns(list(rows.scored(run)))
         labels = 1 - labels if path.stem in swapped else labels

@@ -50,7 +50,7 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
     """The same by ragassay."""
     from gen_dataset import sample
 
-    from ragassay.core.eval_config import DEFAULTS, EvalConfig
+    from ragassay.core.eval_config import DEFAULTS, RunConfig
     from ragassay.evaluation.evaluate import ScoringConfig
     from ragassay.evaluation.evaluate import evaluate as evaluate_chunk
     from ragassay.judges.llm import LLMJudge
@@ -63,7 +63,7 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
 
     async def evaluate() -> tuple[int, int]:
         judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
-        config, journal = ScoringConfig(EvalConfig(), tuple(map(parse, METRICS)), Panel.of(judge)), MemoryJournal()
+        config, journal = ScoringConfig(RunConfig(), tuple(map(parse, METRICS)), Panel.of(judge)), MemoryJournal()
         samples, size = list(map(sample, rows)), DEFAULTS.performance.batch
         chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
         results = await asyncio.gather(*(evaluate_chunk(chunk, "default", config, journal) for chunk in chunks))

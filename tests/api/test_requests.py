@@ -14,6 +14,8 @@ import pytest
 from api_server import problem, rows
 from polling import slowness
 from ragassay.api.submission import JobRequest
+from ragassay.config import ProjectConfig
+from ragassay.core.eval_config import EvalConfig, RunConfig
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "0" * 32
@@ -28,6 +30,15 @@ def row(more):
     return '{"samples":[' + ROW[:-1] + "," + more + "}]}"
 
 
+OPERATOR = [
+    ("api_base", '"api_base": "http://10.0.0.1"'),
+    ("embeddings", '"embeddings": "ours"'),
+    ("bertscore_model", '"bertscore_model": null'),
+    ("judge_prompt", '"judge_prompt": {"name": "own.md", "text": "Be kind."}'),
+    ("parameters.extra_body", '"parameters": {"temperature": 0, "extra_body": {}}'),
+    ("performance.requests_per_minute", '"performance": {"requests_per_minute": 7}'),
+    ("performance.tokens_per_minute", '"performance": {"batch": 5, "tokens_per_minute": 7}'),
+]
 BODIES = {
     # JSON that means different things to different readers, or nothing
     "NaN": (row('"cost_usd": NaN'), 400, "is not valid JSON"),
@@ -35,8 +46,10 @@ BODIES = {
     "150,000 levels": ('{"samples":' + "[" * 150_000, 400, "nested too deeply"),
     # keys
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
-    "the provider's address": (body('"api_base": "http://10.0.0.1"'), 422, "the server's operator does"),
-    "a body for the provider": (body('"parameters": {"extra_body": {"a": 1}}'), 422, "the server's operator does"),
+    **{
+        f"the operator's key {where}": (body(sent), 422, f"the server's operator does{where}")
+        for where, sent in OPERATOR
+    },
     "code to run": (body('"plugins": ["own.py"]'), 422, "a job can't set this"),
     # options
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
@@ -152,3 +165,19 @@ def test_brackets_within_the_limit_do_not_stop_other_requests(served, brackets, 
         took.append(time.process_time() - began)
     problem(answers[0], status)
     assert max(took) < 0.5 * slowness()
+
+
+def test_who_may_set_a_key_is_decided_by_which_model_has_it():
+    for base, adding in ((EvalConfig, RunConfig), (RunConfig, ProjectConfig), (EvalConfig, JobRequest)):
+        assert issubclass(adding, base)
+        assert adding.model_fields.keys() > base.model_fields.keys()
+    operators = RunConfig.model_fields.keys() - EvalConfig.model_fields.keys()
+    assert operators == {"api_base", "embeddings", "bertscore_model", "judge_prompt"}
+    assert not operators & JobRequest.model_fields.keys()
+    for section, more in (
+        ("parameters", {"extra_body"}),
+        ("performance", {"requests_per_minute", "tokens_per_minute"}),
+    ):
+        of_job, of_run = (model.model_fields[section].annotation for model in (JobRequest, ProjectConfig))
+        assert issubclass(of_run, of_job)
+        assert of_run.model_fields.keys() - of_job.model_fields.keys() == more

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import FactVerdict, Rating, SentenceVerdict, Verdict
 from reporting.exported import a_comparison, a_report
 
@@ -24,7 +24,7 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     samples = [sample(n, query=f"Question {n}?") for n in range(1, 14)]
     evaluated(new_run(home, samples, systems=("old", "new"), judge=JUDGE), JUDGE)
-    half = new_run(home, [sample(n) for n in range(1, 61)], EvalConfig(name="nightly", metrics=("mrr",)))
+    half = new_run(home, [sample(n) for n in range(1, 61)], RunConfig(name="nightly", metrics=("mrr",)))
     chunk = half.pending()[0]
     (row,) = evaluated(new_run(tmp_path_factory.mktemp("x"), [sample(1)], half.record.spec)).results["default"]
     half.commit(chunk, [row.model_copy(update={"query_id": f"q{n}"}) for n in range(1, 51)])

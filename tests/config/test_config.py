@@ -16,7 +16,7 @@ from ragassay.analysis.gates import Gate
 from ragassay.config import Override, ProjectConfig
 from ragassay.config.load import document_of
 from ragassay.core.errors import AssayError, BadSettings
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.schedules import PlannedJob
 from ragassay.systems.options import SystemConfig
 
@@ -97,17 +97,17 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     assert configuration.labels == tmp_path / "labels.csv"
     assert configuration.plugins == (str(tmp_path / "own.py"), "our.metrics")
     assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
-    plain = {key: value for key, value in PLAIN.items() if key in EvalConfig.model_fields}
+    plain = {key: value for key, value in PLAIN.items() if key in RunConfig.model_fields}
     prompt = {"name": "own.md", "text": "{{ verdict }}"}
     judges = ("gpt-4o-mini", "gpt-4o,samples=3", "gpt-5,role=reference,on=0.3")
-    assert configuration.evaluation == EvalConfig(**plain | {"judge_prompt": prompt, "judges": judges})
+    assert configuration.evaluation == RunConfig(**plain | {"judge_prompt": prompt, "judges": judges})
     assert configuration.gates == (Gate(metric="mrr", min=0.7), Gate(metric="faithfulness", min=0.8, coverage=0.9))
     wanted = {"cron": "30 2 * * *", "zone": "Asia/Kolkata", "catch_up": "skip", "dataset": "faq@3f21"}
     assert configuration.schedule == PlannedJob(**wanted, systems=("online",))
     defaults = ProjectConfig()
     unset = [name for name in ProjectConfig.model_fields if getattr(configuration, name) == getattr(defaults, name)]
     assert unset == ["judge"]  # the short form of judges, which takes no second one
-    assert load("judge: m").evaluation == EvalConfig(judges=("m",)) == EvalConfig(judge="m")
+    assert load("judge: m").evaluation == RunConfig(judges=("m",)) == RunConfig(judge="m")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "judge:\nstatistics:\n", "---\n", "{}", "\ufeffjudge: local"])

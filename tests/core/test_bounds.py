@@ -14,13 +14,13 @@ from ragassay.analysis.gates import Gate
 from ragassay.analysis.trends import trend
 from ragassay.api.submission import JobRequest
 from ragassay.config import ProjectConfig
-from ragassay.core.eval_config import Budget, EvalConfig, Price, Statistics
+from ragassay.core.eval_config import Budget, Price, RunConfig, Statistics
 from ragassay.core.models import Response, Sample
 from ragassay.metrics.metric import METRICS
 from ragassay.reporting.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.reporting.files import EXPORTERS
 
-MODELS = (Sample, Response, EvalConfig, ProjectConfig, JobRequest, Gate, Statistics, Price, Budget)
+MODELS = (Sample, Response, RunConfig, ProjectConfig, JobRequest, Gate, Statistics, Price, Budget)
 CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
 MEASURED = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "dwell_ms")
 TINY = 1e-60

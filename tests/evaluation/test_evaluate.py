@@ -9,7 +9,7 @@ import pytest
 from fakes import FakeEmbedder
 from offline_runs import FakeRuntime, ScriptedJudge, results_of, sample
 from ragassay.core.errors import BudgetReached, MissingExtra
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Rating, Response, Score, Usage
 from ragassay.evaluation.evaluate import evaluate, respond
 from ragassay.judges.panel import Panel, Rater
@@ -80,7 +80,7 @@ def test_what_only_the_rule_falls_back_on_is_computed_for_the_rows_that_need_it(
 
 
 def test_each_of_several_ratings_falls_back_where_it_alone_does_not_decide():
-    spec = EvalConfig(accurate="context_precision >= 0.5 else semantic_similarity >= 0.8")
+    spec = RunConfig(accurate="context_precision >= 0.5 else semantic_similarity >= 0.8")
     row, config = sample(answer="Paris."), FakeRuntime().scoring(spec, [parse("accurate")])
     said = asyncio.run(ScriptedJudge().judge([row], None))[0].verdict
     facts = tuple(fact.model_copy(update={"evidence": ()}) for fact in said.facts)  # then no context was needed
@@ -129,7 +129,7 @@ def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
             return Response(answer="x", latency_ms=1000.0 if sample.query_id == "q1" else 1.0)
 
     rows = [sample(1).model_copy(update={"query_id": f"q{n}"}) for n in (1, 2, 3)]
-    config = FakeRuntime().scoring(EvalConfig(), [parse("mrr")])
+    config = FakeRuntime().scoring(RunConfig(), [parse("mrr")])
 
     async def evaluated():
         return await evaluate(await respond(rows, Slow()), "slow", config, MemoryJournal(), timed_here=True)

@@ -8,7 +8,7 @@ import pytest
 
 from ragassay.core.draws import draw_key
 from ragassay.core.errors import BadData
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Result, Score
 from ragassay.evaluation.labelling import HumanLabel, Labelling, add_labels, exported, imported, labels_of, latest
 from ragassay.storage.columns import DRAW, columns, draw_value
@@ -31,7 +31,7 @@ def rows_of(scores, **fields):
 
 
 def ordered(rows, digest="d", seed=0):
-    record = SimpleNamespace(spec=EvalConfig(seed=seed), dataset=SimpleNamespace(digest=digest))
+    record = SimpleNamespace(spec=RunConfig(seed=seed), dataset=SimpleNamespace(digest=digest))
     table = columns(rows) | {DRAW: np.array([draw_value(record, row.query_id) for row in rows])}
     return Labelling(SimpleNamespace(there=np.ones(len(rows), bool), column=table.get), METRIC, record)
 

@@ -15,7 +15,7 @@ from llm_calls import call, llm, reply_of
 from offline_runs import GOOD, FakeRuntime, ScriptedJudge, new_run, sample, write_jsonl
 from provider import Provider
 from ragassay.core.errors import BadInput, ProviderDown, Unavailable
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.core.settings import Settings
@@ -51,7 +51,7 @@ def run_of(root, outage_timeout_s):
     return new_run(
         root,
         rows,
-        EvalConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}),
+        RunConfig(metrics=METRICS, judges=("m",), performance={"provider_outage_timeout_s": outage_timeout_s}),
     )
 
 
@@ -222,7 +222,7 @@ class CallingJudge(ScriptedJudge):
 
 def test_rows_are_told_when_their_first_call_is_answered_and_never_twice(tmp_path):
     calling = CallingJudge()
-    spec = EvalConfig(judges=("gpt-4o-mini",), metrics=("faithfulness",), performance={"cache": False})
+    spec = RunConfig(judges=("gpt-4o-mini",), metrics=("faithfulness",), performance={"cache": False})
     runtime = FakeRuntime(calling)
     runtime.settings = Settings(home=tmp_path)
     run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=calling)

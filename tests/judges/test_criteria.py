@@ -10,7 +10,7 @@ from fakes import FakeLLM, score_chunk
 from judge_replies import judge, model_at, reply, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.composite import custom_metrics
@@ -26,7 +26,7 @@ def judged(*entries):
 
 def scores(rating, name="polite", given=None):
     (score,) = score_chunk(
-        parse(name, custom_metrics(EvalConfig(criteria={name: POLITE}))), Chunk([given or sample()], [rating])
+        parse(name, custom_metrics(RunConfig(criteria={name: POLITE}))), Chunk([given or sample()], [rating])
     )
     return score
 

@@ -10,7 +10,7 @@ import pytest
 import provider as play
 from llm_calls import ask
 from provider import Provider
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation import runtime
 from ragassay.llm import Prices
@@ -44,7 +44,7 @@ def test_the_key_goes_to_its_own_address_or_to_a_hosted_provider(model, configur
 def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
     with Provider(then=play.says("hello")) as provider:
         monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
-        spec = EvalConfig(judges=("llamafile/m",), metrics=("relevance",))
+        spec = RunConfig(judges=("llamafile/m",), metrics=("relevance",))
         (rater,) = runtime.panel(spec, Settings(api_key=KEY)).raters
         asyncio.run(ask(rater.draws[0]._llm))
     assert KEY not in provider.log[0].auth

@@ -11,7 +11,7 @@ from job_workers import RecordingQueue, deliver, submit
 from judge_replies import sample
 from llm_calls import HELLO, ask, llm
 from provider import Provider
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation import runtime
 from ragassay.llm import LocalSpacing, RateLimit
@@ -102,7 +102,7 @@ def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
 def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, settings):
     spacing = Noting()
     with Provider() as provider:
-        given = EvalConfig(judges=("m",), api_base=provider.url, performance=spec)
+        given = RunConfig(judges=("m",), api_base=provider.url, performance=spec)
         panel = runtime.panel(given, Settings(**settings), runtime.Shared(spacing))
         asyncio.run(panel.rate([sample("q1"), sample("q2")], MemoryJournal()))
     assert len(spacing.taken) == 2

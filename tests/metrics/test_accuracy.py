@@ -9,7 +9,7 @@ import pytest
 from fakes import score_chunk
 from offline_runs import FakeRuntime, ScriptedJudge, sample
 from ragassay.core.errors import BadInput, BadSettings
-from ragassay.core.eval_config import DEFAULTS, EvalConfig
+from ragassay.core.eval_config import DEFAULTS, RunConfig
 from ragassay.core.models import Rating, Score
 from ragassay.evaluation.evaluate import evaluate
 from ragassay.evaluation.prepare import choose_metrics
@@ -111,7 +111,7 @@ def test_composite_metric_is_the_weighted_mean_with_the_bounds_and_direction_of_
         made({"a": 1, "low_b": 1})
 
 
-SPEC = EvalConfig(
+SPEC = RunConfig(
     metrics=("mrr", "quality"),
     composites={"quality": {"faithfulness": 2, "relevance": 1}, "grounded_hit": {"faithfulness": 1, "hit@1": 1}},
 )
@@ -136,7 +136,7 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
     (row,) = evaluated(SPEC.model_copy(update={"metrics": ("accurate",), "accurate": "quality >= 0.9"}), [sample()])
     assert row.scores["accurate"].value == 1.0
     with pytest.raises(BadSettings, match="accurate can't depend on itself"):
-        AccuracyRule.parse("more >= 0.5", custom_metrics(EvalConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
+        AccuracyRule.parse("more >= 0.5", custom_metrics(RunConfig(composites={"more": {"accurate": 1, "mrr": 1}})))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,6 @@ def test_accuracy_rule_reads_composites_but_not_accurate_through_one():
 )
 def test_check_custom_metrics_names_the_place(spec, where, message):
     with pytest.raises(BadInput) as refused:
-        check_custom_metrics(EvalConfig(**spec))
+        check_custom_metrics(RunConfig(**spec))
     assert refused.value.where == where
     assert message in str(refused.value)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fakes import score_chunk
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Response, Sample
 from ragassay.evaluation.aggregate import ScoreColumn
 from ragassay.metrics.chunk import Chunk
@@ -77,7 +77,7 @@ RESCUED, SPOILED = reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", 
 
 
 def improvement(scores, questions=None):
-    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), EvalConfig(), questions)
+    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), RunConfig(), questions)
 
 
 def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():

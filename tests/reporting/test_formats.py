@@ -14,7 +14,7 @@ import pytest
 
 from offline_runs import evaluated, new_run, sample
 from ragassay.core.errors import BadSettings, MissingExtra, TooLarge, UnknownName
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.report import ReportWithResults
 from ragassay.reporting import xlsx as workbook
 from ragassay.reporting.comparison import EXPORTERS as OF_COMPARISONS
@@ -59,7 +59,7 @@ def test_json_is_the_document_and_fits_its_published_schema(report, tmp_path):
 
 def test_flat_rows_say_the_cause_and_hide_no_column_behind_the_users_own(tmp_path):
     samples = [sample(1, relevant_doc_ids=["rome"], metadata={"query": "mine"}), sample(2)]
-    spec = EvalConfig(accurate="mrr > 0.5", metrics=("mrr", "accurate"))
+    spec = RunConfig(accurate="mrr > 0.5", metrics=("mrr", "accurate"))
     failed, fine = flat_rows(evaluated(new_run(tmp_path, samples, spec)))
     assert (failed["cause"], failed["why"]) == ("retrieval_miss", "none of 1 relevant documents was retrieved")
     assert (fine["cause"], fine["why"], fine["accurate"], fine["accurate_reason"]) == (None, None, 1.0, None)

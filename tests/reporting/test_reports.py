@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from handmade_reports import make_report, row
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.cli.terminal import show_report
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.files import MappedRows
 from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceVerdict, Verdict
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
@@ -92,7 +92,7 @@ def test_headline_counts_no_answers_where_those_to_one_question_are_averaged(tmp
 def test_gate_efficiency_is_printed_as_a_percentage(tmp_path, shown):
     response = Response(retrieved_doc_ids=())
     rows = [sample(n, retrieval_needed=n > 1, category=f"c{n % 2}", response=response) for n in (1, 2, 3)]
-    report = evaluated(new_run(tmp_path, rows, EvalConfig(metrics=("gate_efficiency", "mrr"))))
+    report = evaluated(new_run(tmp_path, rows, RunConfig(metrics=("gate_efficiency", "mrr"))))
     for text in shown(report):
         assert "33.3 %" in text  # 1 of 3
         by_category = text.partition("efficiency by category")[2]
@@ -108,7 +108,7 @@ def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path,
     assert [caution.count("balanced accuracy") for caution in report.cautions] == [1]
     for text in shown(report):
         assert text.count("judge local is a triage") == 1
-    unjudged = evaluated(new_run(tmp_path, [sample(1)], EvalConfig(metrics=("mrr",)), judge=LOCAL), LOCAL)
+    unjudged = evaluated(new_run(tmp_path, [sample(1)], RunConfig(metrics=("mrr",)), judge=LOCAL), LOCAL)
     assert unjudged.cautions == ()
 
 
@@ -133,7 +133,7 @@ def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones(system):
     # both answered rows are accurate: (0.02 + 0.03) / 2; the third has neither cost nor accuracy
     assert cost.value == pytest.approx(0.025)
     assert (cost.accurate, cost.n, cost.unscored) == (2, 2, 1)
-    none = system(rows, EvalConfig(accurate="faithfulness > 1")).cost_per_accurate_answer
+    none = system(rows, RunConfig(accurate="faithfulness > 1")).cost_per_accurate_answer
     assert (none.value, none.reason) == (None, "no answer is accurate")
 
 
@@ -155,7 +155,7 @@ def test_distribution_has_numpys_percentiles(values):
 
 def test_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
-    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), EvalConfig(), None)
+    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), RunConfig(), None)
     assert (metric.failed, metric.n) == (1, 1)
 
 

@@ -14,7 +14,7 @@ from redis.client import Pipeline
 
 from job_workers import RecordingQueue
 from offline_runs import FakeRuntime, sample, source_of
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
@@ -101,7 +101,7 @@ class World:
         self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
         self.messages, self.kills, self.made, self.mortality = [], 0, Counter(), 0.0
         rows = [sample(1)]
-        self.parts = EvalConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
+        self.parts = RunConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
         self.beats = [self.process() for _ in range(2)]
 
     def process(self):

@@ -7,7 +7,7 @@ import pytest
 import job_workers
 from offline_runs import FakeRuntime, sample, source_of
 from ragassay.core.errors import BadInput, Unavailable
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.schedules import NewSchedule
 from ragassay.evaluation.inputs import recorded
 from ragassay.service.cron import milliseconds
@@ -68,7 +68,7 @@ class World:
 
 def parts(template):
     rows = [sample(1)]
-    return EvalConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
+    return RunConfig(metrics=("mrr",)), recorded(source_of(rows), rows), Gating()
 
 
 def refused(template):

@@ -13,7 +13,7 @@ from provider import Provider
 from ragassay import Sample, aevaluate, evaluate
 from ragassay.config import ProjectConfig, sections
 from ragassay.core.errors import AssayError, BadSettings
-from ragassay.core.eval_config import EvalConfig, Performance
+from ragassay.core.eval_config import Performance, RunConfig
 from ragassay.sdk.options import BenchmarkOptions, EvalOptions, RunOptions
 
 METRICS = ["faithfulness", "correctness", "accurate"]
@@ -93,7 +93,7 @@ def test_every_key_of_the_configuration_is_a_keyword_of_the_same_type():
     others = {"data", "datasets", "gates", "baseline", "schedule"}
     named = {"metrics", "judge", "systems"}
     assert EvalOptions.__annotations__.keys() == ProjectConfig.model_fields.keys() - others - named
-    assert EvalOptions.__annotations__.keys() >= EvalConfig.model_fields.keys() - named
+    assert EvalOptions.__annotations__.keys() >= RunConfig.model_fields.keys() - named
     types, fields = get_type_hints(EvalOptions), ProjectConfig.model_fields
     plain = {str, int, float, bool, str | None, int | None, float | None}
     same = {key for key, kind in types.items() if kind in plain or get_origin(kind) is Literal} - {"api_base"}

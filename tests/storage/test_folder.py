@@ -8,7 +8,7 @@ import pytest
 
 from offline_runs import FakeRuntime, ScriptedJudge, evaluated, new_run, sample
 from ragassay.core.errors import BadSettings, Conflict, NotFound, NothingToEvaluate
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
 from ragassay.storage.blobs import FolderBlobs
@@ -21,7 +21,7 @@ def prepare(root, count=120):
 
 def test_failed_rows_of_a_finished_run_are_pending_again_and_the_others_keep_their_results(tmp_path):
     samples = [sample(1), sample(2), sample(3, error="no reply")]
-    spec = EvalConfig(metrics=("faithfulness", "mrr"))
+    spec = RunConfig(metrics=("faithfulness", "mrr"))
     failing = ScriptedJudge(q2=Rating(reason="the provider refused the request (400)"))
     run = new_run(tmp_path, samples, spec, judge=failing)
     evaluated(run, failing)

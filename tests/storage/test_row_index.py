@@ -11,7 +11,7 @@ from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.analysis.comparison import compare
 from ragassay.analysis.gates import Gate, check
 from ragassay.core.errors import BadData, BadInput, NotFound, UnknownName
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Rating
 from ragassay.core.report import Report
 from ragassay.datasets.dataset import digest_of_dataset
@@ -40,7 +40,7 @@ def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
     ]
     broken = {f"q{n}": Rating(reason="the judge failed") for n in range(13, count, 13)}
     judge = ScriptedJudge(**broken)
-    run = new_run(tmp_path / name, samples, EvalConfig(), systems=systems, judge=judge)
+    run = new_run(tmp_path / name, samples, RunConfig(), systems=systems, judge=judge)
     return run, evaluated(run, judge)
 
 
@@ -197,7 +197,7 @@ def test_a_long_run_is_exported_in_the_same_bytes_as_one_that_is_in_memory(run, 
 
 def test_json_in_parts_joins_the_rows_that_are_kept_and_refuses_a_damaged_one(tmp_path, few_in_memory):
     rows = odd_rows()
-    run = new_run(tmp_path, samples(len(rows)), EvalConfig(metrics=("mrr",)))
+    run = new_run(tmp_path, samples(len(rows)), RunConfig(metrics=("mrr",)))
     run.commit(run.record.chunks()[0], rows)
     report = finish(run, 0)
     assert isinstance(report.results["default"], ChunkedResults)

@@ -6,7 +6,7 @@ import provider as play
 from job_workers import PayingJudge, deliver_all, submit
 from offline_runs import sample, source_of
 from provider import Provider
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.settings import Settings
 from ragassay.evaluation.inputs import recorded
 from ragassay.evaluation.runtime import Runtime
@@ -29,7 +29,7 @@ def evaluated(jobs, queue):
         rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
         inputs = recorded(source_of(rows), rows)
         options = {"judges": ("gpt-4o-mini",), "api_base": provider.url, "metrics": ("faithfulness",)}
-        job, _ = jobs.of(project).submit(EvalConfig(**options, performance={"cache": False}), inputs)
+        job, _ = jobs.of(project).submit(RunConfig(**options, performance={"cache": False}), inputs)
         deliver_all(jobs, queue)
         if jobs.get(job.id).status == "finalizing":
             jobs.finalize(job.id)

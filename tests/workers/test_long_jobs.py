@@ -15,7 +15,7 @@ from offline_runs import sample
 from polling import until
 from ragassay.api import submission
 from ragassay.core.errors import Conflict, NotFound
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.jobs import Planned
 from ragassay.core.models import Response, Sample
 from ragassay.core.settings import Settings
@@ -113,7 +113,7 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
     store.redis.config_set("maxmemory", 2 * used + 1_000_000)  # room for new jobs, and not for 5 MB
     try:
         with pytest.raises(exceptions.OutOfMemoryError):
-            jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples))
+            jobs.submit(RunConfig(metrics=("mrr",)), recorded(source_of(samples), samples))
         until(lambda: store.redis.info("memory")["used_memory"] < used + 500_000, 60, "memory that is free again")
     finally:
         store.redis.config_set("maxmemory", 0)
@@ -134,7 +134,7 @@ def test_a_job_is_made_once_though_the_connection_is_lost_while_it_is_made(jobs,
 
     monkeypatch.setattr(Pipeline, "execute", flaky)
     with pytest.raises(Conflict, match="exists") if planned and executed else nullcontext():
-        jobs.submit(EvalConfig(metrics=("mrr",)), recorded(source_of(samples), samples), planned=planned)
+        jobs.submit(RunConfig(metrics=("mrr",)), recorded(source_of(samples), samples), planned=planned)
     (job,) = store.active()
     assert store.state(job).rows == 3
     assert store.redis.ttl(store.key(job, "inputs")) == -1

@@ -7,7 +7,7 @@ import pytest
 from job_workers import PayingJudge, deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import sample, source_of
 from ragassay.core.errors import Conflict, NotFound
-from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.eval_config import Budget, RunConfig
 from ragassay.core.models import Response, Usage
 from ragassay.core.protocols import Call, Reply
 from ragassay.evaluation.inputs import recorded
@@ -195,7 +195,7 @@ def test_retry_is_refused_where_nothing_can_be_tried_again(jobs, judge, work, st
     with pytest.raises(Conflict, match="no row of job"):
         jobs.retry(job)
     rows = [sample(0), sample(1, response=Response(error="it timed out"))]
-    failed, _ = jobs.submit(EvalConfig(metrics=("faithfulness",)), recorded(source_of(rows), rows))
+    failed, _ = jobs.submit(RunConfig(metrics=("faithfulness",)), recorded(source_of(rows), rows))
     work(failed.id)
     with pytest.raises(Conflict, match="1 rows were submitted with an error"):
         jobs.retry(failed.id)

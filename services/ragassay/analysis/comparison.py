@@ -17,7 +17,7 @@ from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair,
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import AssayError, BadInput, BadSettings, UnknownName
-from ragassay.core.eval_config import Correction, EvalConfig
+from ragassay.core.eval_config import Correction, RunConfig
 from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
@@ -445,7 +445,7 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
     return (*lines, f"{more} more systems are in the comparison.") if more > 0 else tuple(lines)
 
 
-def by_accuracy(scores: Mapping[str, Any], questions: Questions, spec: EvalConfig) -> Iterator[str]:
+def by_accuracy(scores: Mapping[str, Any], questions: Questions, spec: RunConfig) -> Iterator[str]:
     """How often each system is accurate against the first one. ``scores``: (queries,) by system, NaN if unknown."""
     baseline, *others = scores
     for name in others:

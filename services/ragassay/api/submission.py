@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.config import GatedConfig, ProjectConfig, check_rules, section_of
+from ragassay.config import GatedConfig, ProjectConfig, check_rules, section_of, sections
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
-from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgeConfig, Performance
+from ragassay.core.eval_config import JudgeConfig, RunConfig
 from ragassay.core.formatting import split_names
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
@@ -33,10 +32,6 @@ from ragassay.storage.protocol import system_name
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_VARIABLES = "the variables for it are in docs/reference/environment.md"
-_OF_OPERATOR = (
-    *("api_base", "embeddings", "bertscore_model", "judge_prompt", "parameters.extra_body"),
-    *("performance.requests_per_minute", "performance.tokens_per_minute"),
-)
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
 )
@@ -87,7 +82,7 @@ class JobRequest(GatedConfig):
 
 def read(
     body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore
-) -> tuple[EvalConfig, Inputs, Gating]:
+) -> tuple[RunConfig, Inputs, Gating]:
     """The specification, the rows with their systems, and the gates in a body.
 
     Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge, system or rule), BadData (values and
@@ -97,7 +92,7 @@ def read(
     return spec, _inputs(job, registered, datasets), gating
 
 
-def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[EvalConfig, Inputs, Gating]:
+def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[RunConfig, Inputs, Gating]:
     """The same of a schedule's job, whose rows are those of a stored dataset. Raises as ``read`` does."""
     if "samples" in template:
         what = "a schedule has no rows of its own"
@@ -106,7 +101,7 @@ def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) 
     return spec, _inputs(job, jobs.registered, RedisDatasets(jobs.store)), gating
 
 
-def read_evaluation(template: Mapping[str, Any], settings: Settings) -> EvalConfig:
+def read_evaluation(template: Mapping[str, Any], settings: Settings) -> RunConfig:
     """How rows are evaluated that a job's document without rows is about. Raises UnknownName, BadSettings, BadData."""
     job, spec, gating = _parts(dict(template), settings)
     if gating.gates or job.samples is not None or job.systems or job.dataset is not None:
@@ -116,15 +111,14 @@ def read_evaluation(template: Mapping[str, Any], settings: Settings) -> EvalConf
     return spec
 
 
-def _parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, EvalConfig, Gating]:
+def _parts(document: dict[str, Any], settings: Settings) -> tuple[JobRequest, RunConfig, Gating]:
     """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
     job = read_as(JobRequest, document)
     named = "judges" if "judges" in document else "judge"
     if "judges" not in job.model_fields_set:
         job = job.model_copy(update={"judges": (JudgeConfig(model=settings.judge),)})
-    _check_of_operator(job)
-    spec = job.evaluation.model_copy(update={"performance": _limited(job, settings)})
+    spec = _limited(job.evaluation, settings)
     for one in spec.judges:
         _check_judge(one.model, settings, named)
     if settings.judge_prompt is not None and not spec.is_local:
@@ -196,21 +190,21 @@ def _registered(
 
 
 def _check_keys(document: dict[str, Any]) -> None:
-    """Refuse keys of a configuration that a body has not."""
-    for key in document:
-        brought = key == "systems" and isinstance(document[key], dict)
-        if brought or (key in ProjectConfig.model_fields and key not in JobRequest.model_fields):
-            raise BadSettings("a job can't set this", where=key, hint=_NO_KEY)
-        if key not in JobRequest.model_fields and (section := section_of(key)):
-            raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
-
-
-def _check_of_operator(job: JobRequest) -> None:
-    """Refuse what all jobs share, and what decides where requests go and what else they hold."""
-    for key in _OF_OPERATOR:
-        value_of = attrgetter(key)
-        if value_of(job) != value_of(DEFAULTS):
-            raise BadSettings(_OPERATOR, where=key, hint=_SEE_VARIABLES)
+    """Refuse the keys that a configuration has and a body has not, and say whose they are."""
+    if isinstance(document.get("systems"), dict):
+        raise BadSettings("a job can't set this", where="systems", hint=_NO_KEY)
+    for key, value in document.items():
+        if key not in JobRequest.model_fields:
+            if key in RunConfig.model_fields:
+                raise BadSettings(_OPERATOR, where=key, hint=_SEE_VARIABLES)
+            if key in ProjectConfig.model_fields:
+                raise BadSettings("a job can't set this", where=key, hint=_NO_KEY)
+            if section := section_of(key):
+                raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
+        elif key in sections() and isinstance(value, dict):
+            of_job: Any = JobRequest.model_fields[key].annotation
+            for inner in sections()[key].model_fields.keys() - of_job.model_fields.keys() & value.keys():
+                raise BadSettings(_OPERATOR, where=f"{key}.{inner}", hint=_SEE_VARIABLES)
 
 
 def _check_judge(model: str, settings: Settings, where: str) -> None:
@@ -232,13 +226,12 @@ def _allowed(settings: Settings) -> list[str] | None:
     return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 
-def _limited(job: JobRequest, settings: Settings) -> Performance:
-    """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
-    limited = {}
-    performance = job.performance
+def _limited(spec: RunConfig, settings: Settings) -> RunConfig:
+    """With what the operator limits: as asked for, else the usual value or the limit, whichever is less."""
+    limited, performance = {}, spec.performance
     for field, limit in (("concurrency", settings.max_concurrency), ("timeout_s", settings.max_timeout_s)):
         value = getattr(performance, field)
         if value > limit and field in performance.model_fields_set:
             raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=f"performance.{field}")
         limited[field] = min(value, limit)
-    return performance.model_copy(update=limited)
+    return spec.model_copy(update={"performance": performance.model_copy(update=limited)})

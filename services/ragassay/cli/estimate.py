@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Usage
 from ragassay.evaluation.estimate import estimate_calls
 from ragassay.evaluation.inputs import Inputs
@@ -17,7 +17,7 @@ from ragassay.llm import Prices
 from ragassay.llm.budget import of_unknown_price
 
 
-def estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], *, err: bool = False) -> None:
+def estimate(runtime: Runtime, spec: RunConfig, inputs: Mapping[str, Inputs], *, err: bool = False) -> None:
     """Print what the evaluation of each dataset, and of all, would take. Makes no call.
 
     Raises BadSettings for a cap on USD that can't be kept.
@@ -27,7 +27,7 @@ def estimate(runtime: Runtime, spec: EvalConfig, inputs: Mapping[str, Inputs], *
         typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {_max_cost(whole.cost_usd)}", err=err)
 
 
-def _estimate(runtime: Runtime, spec: EvalConfig, inputs: Inputs, *, err: bool) -> Usage:
+def _estimate(runtime: Runtime, spec: RunConfig, inputs: Inputs, *, err: bool) -> Usage:
     """What the judge calls of one dataset would take at the most."""
     estimated, rows, systems = asyncio.run(estimate_calls(runtime, spec, inputs)), len(inputs.samples), inputs.systems
     lines = [f"{inputs.dataset.name}: {rows} rows x {len(systems)} systems, judge {estimated.config.panel.name}"]

@@ -146,7 +146,7 @@ def _limits(options: dict[str, Any]) -> dict[str, Any]:
 
 def demo() -> None:
     """Evaluate the systems of the quickstart dataset; needs no key."""
-    from ragassay.core.eval_config import EvalConfig
+    from ragassay.core.eval_config import RunConfig
     from ragassay.core.package_data import folder
     from ragassay.evaluation import local
     from ragassay.evaluation.inputs import load
@@ -155,7 +155,7 @@ def demo() -> None:
     quickstart, runtime = folder("datasets") / "quickstart", runtime_for()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
     inputs = load(quickstart / "queries.jsonl", systems, name="quickstart")
-    run = local.start(runtime, EvalConfig(), inputs)
+    run = local.start(runtime, RunConfig(), inputs)
     _complete(runtime, Begun({"quickstart": run}), Terminal(quiet=False), [], as_json=False)
     command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(

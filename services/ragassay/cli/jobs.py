@@ -144,13 +144,12 @@ def _submitted(service: Client, configuration: ProjectConfig, registered: list[s
 
 
 def job_keys(configuration: ProjectConfig) -> dict[str, Any]:
-    """The keys of a configuration that a job may set; raises BadSettings for the judge's prompt, which it may not."""
+    """The keys of a configuration that are about an evaluation and its gates; the service refuses its operator's."""
     from ragassay.config import GatedConfig
+    from ragassay.core.eval_config import RunConfig
 
-    if configuration.judge_prompt:
-        what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
-        raise BadSettings(what, hint="leave it out, or evaluate without --server")
-    return configuration.model_dump(mode="json", exclude_unset=True, include=set(GatedConfig.model_fields))
+    keys = RunConfig.model_fields.keys() | GatedConfig.model_fields.keys()
+    return configuration.model_dump(mode="json", exclude_unset=True, include=keys)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:

@@ -19,7 +19,7 @@ from ragassay.core.errors import BadSettings, BudgetReached
 from ragassay.core.formatting import number
 
 if TYPE_CHECKING:
-    from ragassay.core.eval_config import EvalConfig
+    from ragassay.core.eval_config import RunConfig
     from ragassay.live.files import OpenRequest, SpanFiles
     from ragassay.live.models import LiveRule
     from ragassay.live.store import ChosenRow, Figures
@@ -104,7 +104,7 @@ def run(
 class _Evaluated:
     """What was evaluated so far: by window the figures of each run and the states of requests, and why they have them."""
 
-    def __init__(self, spec: EvalConfig) -> None:
+    def __init__(self, spec: RunConfig) -> None:
         self._spec, self._spent_usd = spec, 0.0
         self._figures: defaultdict[Window, dict[str, Figures]] = defaultdict(dict)
         self._states: defaultdict[Window, Counter[str]] = defaultdict(Counter)

@@ -23,7 +23,7 @@ from pydantic import (
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.gates import GateList
 from ragassay.core.errors import BadInput, BadSettings
-from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt
+from ragassay.core.eval_config import DEFAULTS, EvalConfig, JudgePrompt, RunConfig
 from ragassay.core.schedules import PlannedJob
 from ragassay.core.validation import UNKNOWN_KIND
 from ragassay.judges.prompt import read_prompt
@@ -112,13 +112,12 @@ class GatedConfig(EvalConfig):
         return gates
 
     @property
-    def evaluation(self) -> EvalConfig:
+    def evaluation(self) -> RunConfig:
         """What a run is made from, and a report keeps."""
-        keys = self.model_fields_set & EvalConfig.model_fields.keys()
-        return EvalConfig.model_validate({key: getattr(self, key) for key in keys})
+        return RunConfig.model_validate(self.model_dump(include={*RunConfig.model_fields}, exclude_unset=True))
 
 
-class ProjectConfig(GatedConfig):
+class ProjectConfig(RunConfig, GatedConfig):
     """The document. Paths in a file are relative to the folder of that file."""
 
     judge_prompt: Annotated[
@@ -211,8 +210,8 @@ def section_of(key: str) -> str | None:
 
 def in_order(model: type[BaseModel]) -> list[str]:
     """The keys of a document as its pages list them: what is evaluated, how, and what the result has to clear."""
-    gated, evaluated = GatedConfig.model_fields, EvalConfig.model_fields
-    return sorted(model.model_fields, key=lambda key: (key in gated, key not in evaluated))
+    run, gated = RunConfig.model_fields, GatedConfig.model_fields.keys() - EvalConfig.model_fields.keys()
+    return sorted(model.model_fields, key=lambda key: 2 if key in gated else int(key in run))
 
 
 _HEAD = """\

@@ -1,7 +1,7 @@
 """All that determines the numbers of an evaluation, apart from the data. A key's type, bounds, default and description stand here.
 
-``ragassay.yaml`` (``config/model.py``) and a job's body (``api/submission.py``) add keys of their own. A report keeps the
-configuration as it is.
+``EvalConfig`` is what anyone may set: ``ragassay.yaml`` (``config/model.py``) and a job's body (``api/submission.py``) add keys
+of their own. ``RunConfig`` adds what the owner of the machine sets, in that file or as the service's operator; a report keeps it.
 """
 
 from __future__ import annotations
@@ -148,11 +148,6 @@ class JudgeParameters(FrozenModel):
     max_tokens: int | None = Field(
         None, ge=16, le=1_000_000, description="longest reply, in tokens; default: by the number of sentences"
     )
-    extra_body: Annotated[dict[str, Any], AfterValidator(check_extra_body)] = Field(
-        {},
-        description="fields that only this provider knows, added to the body of each request unchanged",
-        examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
-    )
 
 
 class Budget(FrozenModel):
@@ -196,15 +191,6 @@ class Performance(FrozenModel):
     concurrency: int = Field(8, ge=1, le=256, description="judge calls at once")
     timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds that a judge call may take")
     attempts: int = Field(5, ge=1, le=20, description="how often a judge call is tried in all when its provider fails")
-    requests_per_minute: int | None = Field(
-        None,
-        ge=1,
-        le=10**6,
-        description="most requests to the judge's model in a minute; in a service, of all its workers",
-    )
-    tokens_per_minute: int | None = Field(
-        None, ge=1, le=10**9, description="most tokens that these requests may take in a minute"
-    )
     provider_outage_timeout_s: float = Field(
         600.0, gt=0, le=86_400, description="seconds that a provider may fail before the rows left are given up"
     )
@@ -213,7 +199,7 @@ class Performance(FrozenModel):
 
 
 class EvalConfig(FrozenModel):
-    """All that determines the numbers of an evaluation, apart from the data: the effective configuration of a report."""
+    """All that determines the numbers of an evaluation, apart from the data, and that a job of a service may set."""
 
     name: str | None = Field(
         None, min_length=1, max_length=200, description="name of the run; default: that of the data"
@@ -238,28 +224,8 @@ class EvalConfig(FrozenModel):
         "several vote. With `role: reference` and `on: 0.2` a judge judges that share of the queries and corrects the means",
         examples=[[{"model": "gpt-4o-mini", "samples": 3}, {"model": "gpt-4o", "role": "reference", "on": 0.2}]],
     )
-    judge_prompt: JudgePrompt | None = Field(
-        None, description="instructions for the judge's model around ours, which are inserted at `{{ verdict }}`"
-    )
     judge_mode: Literal["verdict", "probe"] = Field(
         "verdict", description="how a model is asked: for one verdict, or by yes-or-no questions"
-    )
-    api_base: Annotated[str, AfterValidator(check_bare_address)] | None = Field(
-        None, description="address of an OpenAI-compatible provider"
-    )
-    embeddings: str | None = Field(
-        None,
-        min_length=1,
-        description="a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the "
-        "extra `models`",
-        examples=["sentence-transformers/all-mpnet-base-v2"],
-    )
-    bertscore_model: str | None = Field(
-        None,
-        min_length=1,
-        description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
-        "`models`",
-        examples=["microsoft/deberta-xlarge-mnli"],
     )
     history_tokens: int = Field(
         HISTORY_TOKENS,
@@ -355,4 +321,58 @@ class EvalConfig(FrozenModel):
         return f"rows by {' + '.join(one.model for one in self.references)}" if self.references else "labels"
 
 
-DEFAULTS = EvalConfig()
+class RunParameters(JudgeParameters):
+    """With the fields that only one provider knows."""
+
+    extra_body: Annotated[dict[str, Any], AfterValidator(check_extra_body)] = Field(
+        {},
+        description="fields that only this provider knows, added to the body of each request unchanged",
+        examples=[{"chat_template_kwargs": {"enable_thinking": False}}],
+    )
+
+
+class RunPerformance(Performance):
+    """With the limits that all evaluations of a machine, or all workers of a service, share."""
+
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=10**6,
+        description="most requests to the judge's model in a minute; in a service, of all its workers",
+    )
+    tokens_per_minute: int | None = Field(
+        None, ge=1, le=10**9, description="most tokens that these requests may take in a minute"
+    )
+
+
+class RunConfig(EvalConfig):
+    """With what decides where requests go and what they hold: the effective configuration of a report."""
+
+    judge_prompt: JudgePrompt | None = Field(
+        None, description="instructions for the judge's model around ours, which are inserted at `{{ verdict }}`"
+    )
+    api_base: Annotated[str, AfterValidator(check_bare_address)] | None = Field(
+        None, description="address of an OpenAI-compatible provider"
+    )
+    embeddings: str | None = Field(
+        None,
+        min_length=1,
+        description="a sentence-transformers model, folder or name, in place of the bundled all-MiniLM-L6-v2; needs the "
+        "extra `models`",
+        examples=["sentence-transformers/all-mpnet-base-v2"],
+    )
+    bertscore_model: str | None = Field(
+        None,
+        min_length=1,
+        description="a model that `bertscore_f1` reads by bert-score, folder or name, not the bundled one; needs the extra "
+        "`models`",
+        examples=["microsoft/deberta-xlarge-mnli"],
+    )
+    parameters: RunParameters = Field(
+        RunParameters(),
+        description="what the judge's model is sent beside the messages; what its provider refuses is left out",
+    )
+    performance: RunPerformance = Field(RunPerformance(), description="how fast it goes; changes no number")
+
+
+DEFAULTS = RunConfig()

@@ -11,7 +11,7 @@ import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.core.errors import BadSettings, NotFound
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.files import LazyRows
 from ragassay.core.models import FrozenModel, Result, Usage
 from ragassay.core.statistics import CostPerAccurate, Estimate, Interval, Spending
@@ -289,7 +289,7 @@ class Provenance(FrozenModel):
     judge: dict[str, Any]
     embeddings: str | None
     metrics: tuple[str, ...]
-    configuration: EvalConfig
+    configuration: RunConfig
     configuration_digest: str
 
 

@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import MissingCause, Result, Score, Usage
 from ragassay.core.report import (
     Aggregate,
@@ -231,7 +231,7 @@ class ScoreColumn:
     def aggregate(
         self,
         metric: Metric,
-        spec: EvalConfig,
+        spec: RunConfig,
         questions: Questions,
         rows: Rows = _ALL,
         corrected: Estimate | None = None,
@@ -287,7 +287,7 @@ class ScoreColumn:
 class SystemAggregator:
     """All that a report says of one system: rows are added one at a time, then ``report`` computes the figures."""
 
-    def __init__(self, metrics: Sequence[Metric], spec: EvalConfig) -> None:
+    def __init__(self, metrics: Sequence[Metric], spec: RunConfig) -> None:
         self._metrics, self._spec, self.rows = metrics, spec, 0
         self.scores = {metric.name: ScoreColumn() for metric in metrics}
         self.measured, self.counted = Columns(usual=None), Columns(usual=0)
@@ -453,7 +453,7 @@ class SystemAggregator:
         )
 
 
-def _relative_change(changes: Floats, before: Floats, spec: EvalConfig) -> tuple[float | None, Interval]:
+def _relative_change(changes: Floats, before: Floats, spec: RunConfig) -> tuple[float | None, Interval]:
     """The mean change over the mean before, and its interval; undefined if that mean is 0."""
     before_total = fsum(before)
     if not before_total:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Response, Sample, Usage
 from ragassay.evaluation.evaluate import ScoringConfig, respond, to_judge
 from ragassay.evaluation.inputs import Inputs
@@ -26,7 +26,7 @@ class CallEstimates:
     answers: list[Usage]
 
 
-async def estimate_calls(runtime: Runtime, spec: EvalConfig, inputs: Inputs) -> CallEstimates:
+async def estimate_calls(runtime: Runtime, spec: RunConfig, inputs: Inputs) -> CallEstimates:
     """What the calls of an evaluation would take.
 
     Built-in systems retrieve, and sentences of the passages stand in for the answers of their model; for the answer of a

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ragassay.core.aio import together
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import LiveResponse, Rating, Result, Sample, Score
 from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.text import is_answerable
@@ -43,7 +43,7 @@ class ScoringConfig:
     reason where ``embedder`` is None.
     """
 
-    spec: EvalConfig
+    spec: RunConfig
     metrics: tuple[Metric, ...]
     panel: Panel
     embedder: Embedder | None = None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ragassay.core.aio import ignore, together
 from ragassay.core.errors import BudgetReached, Conflict
-from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.eval_config import Budget, RunConfig
 from ragassay.core.models import Sample, Usage
 from ragassay.core.protocols import Call, Journal, Purpose
 from ragassay.core.report import ReportWithResults
@@ -31,7 +31,7 @@ from ragassay.systems.runner import LiveSystem
 
 
 def start(
-    runtime: Runtime, spec: EvalConfig, inputs: Inputs, kind: Literal["evaluation", "agreement"] = "evaluation"
+    runtime: Runtime, spec: RunConfig, inputs: Inputs, kind: Literal["evaluation", "agreement"] = "evaluation"
 ) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
     record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
@@ -115,7 +115,7 @@ def _spent_by(run: FolderRun) -> Usage:
         return journal.spent
 
 
-def _warnings(spec: EvalConfig, metrics: Sequence[str], settings: Settings) -> Iterator[str]:
+def _warnings(spec: RunConfig, metrics: Sequence[str], settings: Settings) -> Iterator[str]:
     """What the judges of a specification can't do."""
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:

@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.core.errors import BadData, BadInput, BadSettings, NothingToEvaluate
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Sample
 from ragassay.core.plugins import imported
 from ragassay.core.report import Provenance
@@ -43,7 +43,7 @@ _RECORDED_PACKAGES = (
 )
 
 
-def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
+def prepare(spec: RunConfig, inputs: Inputs, run_id: str) -> RunRecord:
     """What a new run evaluates; builds nothing, so that a light process can accept a run for others to work on.
 
     Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName and BadSettings.
@@ -71,7 +71,7 @@ def prepare(spec: EvalConfig, inputs: Inputs, run_id: str) -> RunRecord:
     )
 
 
-def rows_at_once(spec: EvalConfig) -> int:
+def rows_at_once(spec: RunConfig) -> int:
     """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
     the other slots are empty.
     """
@@ -80,7 +80,7 @@ def rows_at_once(spec: EvalConfig) -> int:
     return -(-spec.performance.batch // spec.performance.concurrency) * spec.performance.concurrency
 
 
-def choose_metrics(spec: EvalConfig, systems: Mapping[str, Sequence[Sample]], dataset: str) -> tuple[Metric, ...]:
+def choose_metrics(spec: RunConfig, systems: Mapping[str, Sequence[Sample]], dataset: str) -> tuple[Metric, ...]:
     """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and the run's own.
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
-from ragassay.core.eval_config import EvalConfig, JudgeConfig
+from ragassay.core.eval_config import JudgeConfig, RunConfig
 from ragassay.core.protocols import Embedder, Journal, Judge
 from ragassay.core.report import Built, Called, Source
 from ragassay.core.settings import NEVER_SENT, Settings
@@ -64,7 +64,7 @@ class Shared:
     """By model and address."""
 
 
-def panel(spec: EvalConfig, settings: Settings, shared: Shared | None = None) -> Panel:
+def panel(spec: RunConfig, settings: Settings, shared: Shared | None = None) -> Panel:
     """All that judges in a run: the local judge, plug-ins' and models that LiteLLM can reach. Raises BadSettings.
 
     ``shared`` is what their requests share with those of other jobs.
@@ -76,7 +76,7 @@ def panel(spec: EvalConfig, settings: Settings, shared: Shared | None = None) ->
     return Panel([Rater(make(one), one.role, one.on, spec.seed) for one in spec.judges])
 
 
-def _check_keys(spec: EvalConfig, settings: Settings) -> None:
+def _check_keys(spec: RunConfig, settings: Settings) -> None:
     """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
     if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
         return
@@ -89,7 +89,7 @@ def _check_keys(spec: EvalConfig, settings: Settings) -> None:
 
 
 def _draws(
-    judge: JudgeConfig, *, spec: EvalConfig, settings: Settings, shared: Shared, concurrency: int
+    judge: JudgeConfig, *, spec: RunConfig, settings: Settings, shared: Shared, concurrency: int
 ) -> tuple[Judge, ...]:
     """A judge, as often as it rates each row; a model's draws differ in their seeds."""
     is_only_local = not judge.calls_model and not spec.references
@@ -114,7 +114,7 @@ def _draws(
     return tuple(YesNoJudge(llm, criteria=spec.criteria, seed_shift=n) for n in range(judge.samples))
 
 
-def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared, concurrency: int) -> LLM:
+def _model(model: str, spec: RunConfig, settings: Settings, shared: Shared, concurrency: int) -> LLM:
     performance = spec.performance
     requests = performance.requests_per_minute or settings.requests_per_minute
     tokens = performance.tokens_per_minute or settings.tokens_per_minute
@@ -133,7 +133,7 @@ def _model(model: str, spec: EvalConfig, settings: Settings, shared: Shared, con
     )
 
 
-def preference_judge(spec: EvalConfig, settings: Settings) -> PreferenceJudge:
+def preference_judge(spec: RunConfig, settings: Settings) -> PreferenceJudge:
     """The one model that compares answers; raises BadSettings unless LiteLLM reaches it."""
     from ragassay.judges.preference import PreferenceJudge
 
@@ -205,7 +205,7 @@ class Runtime:
             lambda: self.scoring(record.spec, [parse(name, custom) for name in record.metrics]),
         )
 
-    def scoring(self, spec: EvalConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:
+    def scoring(self, spec: RunConfig, metrics: Sequence[Metric] = ()) -> ScoringConfig:
         """What judges and scores by a specification; raises BadSettings."""
         model, why_not = self._embedder(spec.embeddings or self.settings.embeddings)
         return ScoringConfig(spec, tuple(metrics), panel(spec, self.settings, self._shared), model, why_not)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field
 
 from ragassay.analysis.difference import Difference
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Chance, FrozenModel
 from ragassay.core.report import Distribution
 from ragassay.core.statistics import CostPerAccurate, Estimate
@@ -58,7 +58,7 @@ class StoredStream(FrozenModel):
 
     rule: LiveRule | None = None
     job: dict[str, Any] = {}  # noqa: RUF012 - a default of a model
-    spec: EvalConfig | None = None
+    spec: RunConfig | None = None
 
 
 class LiveRequest(FrozenModel):

@@ -28,7 +28,7 @@ import orjson
 from ragassay import observability
 from ragassay.core.aio import Slots
 from ragassay.core.errors import BadInput, BadSettings, RateLimited, Unavailable
-from ragassay.core.eval_config import JudgeParameters, check_extra_body
+from ragassay.core.eval_config import RunParameters, check_extra_body
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Call, Journal, Purpose, Reply, digest
 from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, ReplyForm, Variant, form_of, is_usable
@@ -50,7 +50,7 @@ logger = logging.getLogger("ragassay.llm")
 T = TypeVar("T")
 
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
-_PARAMETERS = frozenset(JudgeParameters.model_fields) - {"max_tokens"} | {"seed"}
+_PARAMETERS = frozenset(RunParameters.model_fields) - {"max_tokens"} | {"seed"}
 _SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
 _MAX_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
 
@@ -90,7 +90,7 @@ class LLM:
     ``model`` is LiteLLM's name, such as ``gpt-4o-mini`` or ``anthropic/claude-sonnet-4-5``; with ``api_base`` a name
     without a provider is taken for an OpenAI-compatible server's. Without ``api_key`` LiteLLM reads the provider's own
     environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider on top of
-    temperature 0 and the ``seed``: those of ``JudgeParameters``; those that LiteLLM knows it not to take are left out and
+    temperature 0 and the ``seed``: those of ``RunParameters``; those that LiteLLM knows it not to take are left out and
     listed in ``settings``. ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all;
     ``limit`` spaces all attempts.
 

@@ -14,7 +14,7 @@ from ragassay.analysis import comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.eval_config import Budget, RunConfig
 from ragassay.core.formatting import split_names
 from ragassay.core.models import Usage
 from ragassay.core.report import ReportWithResults, run_and_system
@@ -34,7 +34,7 @@ class Unevaluated:
     """Rows with responses, and how they are to be evaluated; ``system`` and ``name`` as a ``Side`` has them."""
 
     inputs: Inputs
-    spec: EvalConfig
+    spec: RunConfig
     system: str | None = None
     name: str | None = None
 

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 from ragassay import config as configurations
 from ragassay.config import Override, ProjectConfig, section_of, sections
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
-from ragassay.core.eval_config import EvalConfig
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
@@ -309,7 +309,7 @@ async def _reports(runtime: Runtime, begun: Begun, reporter: Reporter, **limits:
 
 async def evaluated(
     runtime: Runtime,
-    spec: EvalConfig,
+    spec: RunConfig,
     inputs: Inputs,
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",

@@ -23,7 +23,7 @@ from ragassay.core.errors import (
     Unavailable,
     class_and_reason,
 )
-from ragassay.core.eval_config import Budget, EvalConfig
+from ragassay.core.eval_config import Budget, RunConfig
 from ragassay.core.formatting import json_document
 from ragassay.core.jobs import DEFAULT_PROJECT, Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import ReportWithResults
@@ -86,7 +86,7 @@ class Jobs:
 
     def submit(
         self,
-        spec: EvalConfig,
+        spec: RunConfig,
         inputs: Inputs,
         gating: Gating = Gating(),  # noqa: B008 - frozen
         *,
@@ -126,7 +126,7 @@ class Jobs:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
         return shown(state)
 
-    def check(self, spec: EvalConfig, inputs: Inputs, gating: Gating) -> None:
+    def check(self, spec: RunConfig, inputs: Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would for these; it also refuses if Redis is nearly full, a job has the id, or a key is reused."""
         record = prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
@@ -134,7 +134,7 @@ class Jobs:
     def _create(
         self,
         job: str,
-        spec: EvalConfig,
+        spec: RunConfig,
         inputs: Inputs,
         gating: Gating,
         body_digest: str | None,
@@ -491,7 +491,7 @@ def _job_id(project: str | None, idempotency_key: str) -> str:
     return hashlib.sha256(f"{project or DEFAULT_PROJECT}\nkey\n{idempotency_key}".encode()).hexdigest()[:32]
 
 
-def _digest(spec: EvalConfig, inputs: Inputs, gating: Gating) -> str:
+def _digest(spec: RunConfig, inputs: Inputs, gating: Gating) -> str:
     """What tells whether two submissions ask for the same."""
     asked = "".join(part.model_dump_json() for part in (spec, inputs.dataset, gating))
     # What a registered system is now is the operator's business: the same body asks for the same.

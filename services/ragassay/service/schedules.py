@@ -52,10 +52,10 @@ from ragassay.service.queue import Queue
 from ragassay.service.redis import OUTBOX
 
 if TYPE_CHECKING:
-    from ragassay.core.eval_config import EvalConfig
+    from ragassay.core.eval_config import RunConfig
     from ragassay.evaluation.inputs import Inputs
 
-    Read = Callable[[Mapping[str, Any]], tuple[EvalConfig, Inputs, Gating]]
+    Read = Callable[[Mapping[str, Any]], tuple[RunConfig, Inputs, Gating]]
 
 logger = logging.getLogger("ragassay")
 MAX_SCHEDULES = 1000  # of a project
@@ -221,7 +221,7 @@ class Schedules:
             self._keep(name, slot_ms, entry.model_copy(update={"reason": class_and_reason(error)}))
             raise
 
-    def prepared(self, schedule: NewSchedule, read: Read) -> tuple[EvalConfig, Inputs, Gating, str | None]:
+    def prepared(self, schedule: NewSchedule, read: Read) -> tuple[RunConfig, Inputs, Gating, str | None]:
         """The parts of the schedule's job, its baseline found; and a note for people on what was left out.
 
         ``last-passed`` is the newest job of the schedule on the same questions whose gates all passed. Before there is one,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from ragassay.core.eval_config import DEFAULTS, EvalConfig
+from ragassay.core.eval_config import DEFAULTS, RunConfig
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Source
 
@@ -68,7 +68,7 @@ class RunRecord(FrozenModel):
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
     created_at: Annotated[str, AfterValidator(_with_zone)]
     kind: Literal["evaluation", "agreement"] = "evaluation"
-    spec: EvalConfig
+    spec: RunConfig
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
     dataset: CountedSource
     systems: dict[Annotated[str, AfterValidator(system_name)], CountedSource]
