@@ -116,7 +116,7 @@ def main() -> int:
         print(json.dumps(asyncio.run(asked(*options.ask, options.clients, options.seconds))))
         return 0
     before = load()
-    with Service(preload="nothing", traced=False) as service:
+    with Service(traced=False) as service:
         url, job = service.ready().url, long_job(service.url)
         again = [sys.executable, __file__, f"--clients={options.clients}", f"--seconds={options.seconds}"]
         api = service.part("cli serve api")

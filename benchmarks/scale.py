@@ -39,7 +39,7 @@ FACED = ["faithfulness", "completeness", "relevance", "correctness", "accurate"]
 
 def judging(workers: int, provider: FaultyProvider) -> Service:
     """A service whose judge is a model at that provider."""
-    return Service(workers=workers, api_base=provider.url, lease_s=60, sweep_s=15, traced=False)
+    return Service(workers=workers, api_base=provider.url, lease_s=60, traced=False)
 
 
 def judged_row(n: int) -> dict[str, object]:

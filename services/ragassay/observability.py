@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from ragassay.core.errors import AssayError, MissingExtra
 from ragassay.core.formatting import bounded, printable
-from ragassay.core.settings import Settings, has_collector, secrets, without
+from ragassay.core.settings import Settings, has_collector, secrets, sends_trace_headers, without
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -42,17 +42,16 @@ _fields: ContextVar[Mapping[str, str]] = ContextVar("fields of log lines", defau
 _counted: defaultdict[str, float] = defaultdict(float)
 _provider: TracerProvider | None = None
 _tracer: Tracer | None = None  # the provider's, made once: our version is read from a file
-_propagates = False
 
 # --- spans ------------------------------------------------------------------------------------------------------------
 
 
-def start_tracing(settings: Settings, part: str) -> None:
+def start_tracing(part: str) -> None:
     """Send spans of this process, ``api``, ``worker`` or ``beat``; after a fork, not before it: a thread sends them.
 
     Without OpenTelemetry installed that is a line in the log: OTEL_EXPORTER_OTLP_ENDPOINT may be set for a whole machine.
     """
-    global _provider, _tracer, _propagates
+    global _provider, _tracer
     if not has_collector():
         return
     try:
@@ -67,7 +66,7 @@ def start_tracing(settings: Settings, part: str) -> None:
     version = metadata.version("ragassay")
     own = {"service.name": f"ragassay-{part}", "service.version": version}
     resource = Resource.create(own).merge(OTELResourceDetector().detect())  # what the operator's variables say wins
-    _provider, _propagates = TracerProvider(resource=resource, shutdown_on_exit=False), settings.trace_headers
+    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     _tracer = _provider.get_tracer("ragassay", version)
 
@@ -140,7 +139,7 @@ def traceparent() -> str | None:
 
 def headers() -> Mapping[str, str]:
     """What a request to a provider or a system carries; nothing without traces."""
-    parent = traceparent() if _propagates else None
+    parent = traceparent() if sends_trace_headers() else None
     return {"traceparent": parent} if parent else {}
 
 

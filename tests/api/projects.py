@@ -4,6 +4,7 @@ import uuid
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
 from api_server import rows, serving
 from ragassay.core.settings import Settings
@@ -14,12 +15,14 @@ PEPPER, BOOTSTRAP = "a-pepper-of-the-tests-0123", "a-bootstrap-key-of-the-tests"
 
 
 @contextmanager
-def keyed_server(**settings):
-    """A server that asks for keys, over a Redis of its own."""
+def keyed_server(wrong_keys=30, **settings):
+    """A server that asks for keys, over a Redis of its own; one address may send so many ``wrong_keys`` in a minute."""
     given = Settings.model_construct(**{"key_pepper": PEPPER, "bootstrap_key": BOOTSTRAP, **settings})
-    with RedisServer() as redis, serving(redis.url, given) as served:
-        served.redis, served.settings, served.access = redis, given, Access(served.jobs.store, given)
-        yield served
+    with pytest.MonkeyPatch.context() as patch, RedisServer() as redis:
+        patch.setattr("ragassay.api.security.WRONG_KEYS_A_MINUTE", wrong_keys)
+        with serving(redis.url, given) as served:
+            served.redis, served.settings, served.access = redis, given, Access(served.jobs.store, given)
+            yield served
 
 
 def made_key(served, project, scopes=SCOPES, name="a test"):

@@ -160,11 +160,14 @@ def test_a_job_that_names_no_rows_is_refused(served, body, status, said):
     assert said in json.dumps(problem(answer, status), ensure_ascii=False)
 
 
-def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(served, cli, submit, tmp_path):
+def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(
+    served, cli, submit, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ragassay.api.bodies.MAX_BYTES", 100_000)
     large = [{**row, "metadata": {"notes": "x" * 1500}} for row in rows(100)]
     (tmp_path / "large.jsonl").write_text(lines(large))
     version = json.loads(cli("data", "import", tmp_path / "large.jsonl", "--json")[1])[0]
-    with serving(served.jobs.store.url, Settings(max_body_bytes=100_000), jobs=served.jobs) as small:
+    with serving(served.jobs.store.url, Settings(), jobs=served.jobs) as small:
         code, out, err = submit(tmp_path / "large.jsonl", url=small.url)
         assert (code, "larger than 100,000 bytes" in err, "ragassay data import" in err) == (2, True, True)
         for reference in ("large", f"large@{version['digest'][:6]}"):

@@ -41,7 +41,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def served():
-    with keyed_server(wrong_keys_per_minute=0, key_requests_per_minute=0) as served:
+    with keyed_server(wrong_keys=10**6, key_requests_per_minute=0) as served:
         yield served
 
 

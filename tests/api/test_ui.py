@@ -20,7 +20,7 @@ MARK = "marked-of-a"
 
 @pytest.fixture(scope="module")
 def keyed():
-    with keyed_server(wrong_keys_per_minute=3, key_requests_per_minute=0) as served:
+    with keyed_server(wrong_keys=3, key_requests_per_minute=0) as served:
         yield served
 
 

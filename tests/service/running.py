@@ -66,7 +66,7 @@ class Service:
     def __init__(self, *options, workers=2, data=None, env=None, traced=True, **settings):
         self.folder = Path(tempfile.mkdtemp(prefix="ra-up-"))
         self.data = data or self.folder / "data"
-        settings = {"home": self.folder / "home", "lease_s": 2, "sweep_s": 0.5, "preload": "llm", **settings}
+        settings = {"home": self.folder / "home", "lease_s": 2, **settings}
         self.environment = {**environment(**settings), **(env or {})}
         if not traced:  # tracing makes every process several times slower, which a test of times must not measure
             self.environment = {k: v for k, v in self.environment.items() if not k.startswith("COVERAGE")}

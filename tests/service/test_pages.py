@@ -65,7 +65,7 @@ def service(system, tmp_path_factory):
     (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
     systems = tmp_path_factory.mktemp("operator") / "systems.yaml"
     systems.write_text(registered.replace(":8000/", f":{system}/"))
-    with Service(preload="nothing", systems=systems) as running:
+    with Service(systems=systems) as running:
         yield running.ready()
 
 
@@ -107,7 +107,7 @@ def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_repor
     systems = tmp_path / "systems.yaml"
     with rag_server("--wrong-from", "6") as asked:  # the first query is ours
         systems.write_text((example / "systems.yaml").read_text().replace(":8001/", f":{asked}/"))
-        with Service(preload="nothing", systems=systems, outgoing_allowed="127.0.0.1") as service:
+        with Service(systems=systems, outgoing_allowed="127.0.0.1") as service:
             service.ready()
             script = (example / "run.sh").read_text().replace(HERE, service.url)
             script = script.replace("9000", str(received)).replace("examples/", f"{ROOT}/examples/")

@@ -72,7 +72,7 @@ def test_up_ends_when_a_process_exits_again_and_again(tmp_path):
 
 
 def test_a_redis_that_is_there_is_used_and_left_running():
-    with RedisServer() as redis, Service(preload="nothing", state_url=redis.url) as service:
+    with RedisServer() as redis, Service(state_url=redis.url) as service:
         service.ready()
         assert not any("redis-server" in " ".join(p.cmdline()) for p in service.tree())
         assert not (service.data / "redis").exists()
@@ -83,7 +83,7 @@ def test_a_redis_that_is_there_is_used_and_left_running():
 def test_a_folder_too_deep_for_a_socket_has_it_elsewhere_and_a_key_is_asked_for_where_one_is_set():
     with tempfile.TemporaryDirectory(prefix="ra-") as folder:
         deep = Path(folder) / ('a "b" long name ' * 10).strip()
-        with Service(preload="nothing", data=deep, bootstrap_key="a-key-of-some-length") as service:
+        with Service(data=deep, bootstrap_key="a-key-of-some-length") as service:
             socket_path = Path((deep / "redis" / "address").read_text().removeprefix("unix://"))
             assert socket_path.parent.stat().st_mode & 0o077 == 0
             assert service.client.get("/v1/jobs").status_code == 401

@@ -14,6 +14,7 @@ from ragassay.service.health import log_redis
 from ragassay_workers.periodic import attempt, process_name
 
 ROUND_S = 1.0
+SWEEP_S, SWEEPS_A_LEASE = 15.0, 4  # between two rounds over jobs: the shorter of the two
 HEARTBEAT_LASTS_S = 60  # longer than a round may take: slow receivers of notifications delay it by 20 s at the most
 
 
@@ -25,11 +26,11 @@ def main() -> None:
     settings = Settings()
     observability.start_logging(settings)
     jobs = wiring.jobs_for(settings)
-    observability.start_tracing(settings, "beat")
+    observability.start_tracing("beat")
     log_redis(settings.redis_servers)
     name, schedules, live = process_name(), wiring.schedules_for(settings, jobs), LiveTraffic(jobs, settings)
     rounds = {
-        "the round over jobs": (settings.sweep_s, jobs.tick),
+        "the round over jobs": (min(SWEEP_S, settings.lease_s / SWEEPS_A_LEASE), jobs.tick),
         "the round over schedules": (ROUND_S, schedules.tick),
         "the round over live traffic": (ROUND_S, live.tick_all),
         "the round over notifications": (ROUND_S, jobs.notifier.deliver_due),

@@ -91,7 +91,7 @@ def _after_fork(**_: Any) -> None:
     jobs.cache_clear()  # connections and event loops do not survive a fork
     schedules.cache_clear()
     jobs()
-    observability.start_tracing(Settings(), "worker")
+    observability.start_tracing("worker")
     if _pipe is not None:
         reader, writer = _pipe
         os.close(writer)

@@ -14,12 +14,12 @@ from starlette.requests import ClientDisconnect
 from ragassay.api.problems import Refused
 from ragassay.core.errors import BadData, TooLarge, UnknownName
 from ragassay.core.models import FrozenModel
-from ragassay.core.settings import Settings
 from ragassay.core.validation import problems, shown
 from ragassay.dashboard.site import limited
 from ragassay.datasets.cells import plain
 from ragassay.datasets.source import NotJson, ValueProblem, object_of, parse
 
+MAX_BYTES = 2_000_000
 LONGEST_S = 60.0
 MAX_CONTAINERS = 200_000  # more take seconds of the interpreter, which other requests need too
 _AS_DATASET = (
@@ -42,9 +42,8 @@ async def read_json(request: Request) -> bytes:
     """The bytes of a JSON body. Raise Refused if its headers say otherwise, or what ``arriving`` raises."""
     hint = "send the header: Content-Type: application/json"
     media_type(request, ("application/json",), "should be JSON in UTF-8, but ", hint)
-    settings: Settings = request.app.state.settings
     hint = f"{_AS_DATASET}; or evaluate the file: ragassay evaluate FILE"
-    return b"".join([piece async for piece in arriving(request, settings.max_body_bytes, LONGEST_S, hint)])
+    return b"".join([piece async for piece in arriving(request, MAX_BYTES, LONGEST_S, hint)])
 
 
 async def arriving(request: Request, limit: int, within_s: float, hint: str) -> AsyncGenerator[bytes, None]:

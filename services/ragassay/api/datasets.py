@@ -30,6 +30,7 @@ from ragassay.service.redis_datasets import RedisDatasets
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")
+LONGEST_S = 600.0  # in which a dataset has to be read
 
 
 def _datasets(request: Request, caller: Requester) -> RedisDatasets:
@@ -150,16 +151,14 @@ async def apart(
 ) -> T:
     """The function's answer from a process of its own: it takes seconds, and memory that this one never gives back."""
     state = request.app.state
-    longest = state.settings.max_dataset_s
     call = partial(function, datasets.place, *arguments, **options)
     try:
-        with fail_after(longest):
+        with fail_after(LONGEST_S):
             return await to_process.run_sync(call, cancellable=True, limiter=state.dataset_work)
     except UnknownName as error:
         raise _not_found(error) from None
     except TimeoutError:
-        hint = "RAGASSAY_MAX_DATASET_S is the operator's limit"
-        raise Unavailable(f"it was not done within {longest:g} s", hint=hint) from None
+        raise Unavailable(f"it was not done within {LONGEST_S:g} s", hint="split it into smaller datasets") from None
     except BrokenWorkerProcess:
         raise Unavailable("the process that worked on it died", hint="has the service's machine memory left?") from None
 

@@ -81,7 +81,7 @@ async def send_traces(request: Request, live: Changes) -> Response:
         kind = media_type(request, otlp.MEDIA_TYPES, "should be OTLP, but ", _SENT_AS, encodings=_GZIP)
         form = otlp.MEDIA_TYPES[kind]
         hint = "have the exporter send fewer spans at once: OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
-        pieces = arriving(request, settings.max_trace_bytes, _ARRIVES_WITHIN_S, hint)
+        pieces = arriving(request, otlp.MAX_BYTES, _ARRIVES_WITHIN_S, hint)
         body = b"".join([piece async for piece in pieces])
         gzipped = request.headers.get("content-encoding", "").lower() == "gzip"
         content = await to_thread.run_sync(
@@ -102,7 +102,7 @@ _TYPES = {form: kind for kind, form in otlp.MEDIA_TYPES.items()}
 def _append_spans(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settings: Settings) -> bytes:
     """Keep the spans of a body; the answer to it."""
     redacted = settings.redacted_attributes
-    spans = otlp.read(body, form, gzipped=gzipped, limit=settings.max_trace_bytes, redacted=redacted)
+    spans = otlp.read(body, form, gzipped=gzipped, limit=otlp.MAX_BYTES, redacted=redacted)
     check_memory(live.jobs.store)
     appended = live.store.append(spans.received) if spans.received else None
     refused = {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
 MAX_ADDRESSES = 10_000
+WRONG_KEYS_A_MINUTE = 30  # of one address
 bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
 
@@ -41,7 +42,7 @@ class Guard:
         self.bootstrap, self._locked = bootstrap_key(settings), asks_for_key(settings)
         self._jobs, self._settings = jobs, settings
         self._open_until = -math.inf
-        self._wrong = WrongKeys(settings.wrong_keys_per_minute)
+        self._wrong = WrongKeys(WRONG_KEYS_A_MINUTE)
 
     async def requester(self, text: str | None, project: str | None, address: str) -> Requester:
         """Who asks with a key's text; raises Refused, RateLimited, Unavailable."""
@@ -86,13 +87,13 @@ class WrongKeys:
     """How many wrong keys addresses have sent lately. Remembers a bounded number of addresses, those that sent last."""
 
     def __init__(self, a_minute: int) -> None:
-        self._every_s = 60.0 / a_minute if a_minute else 0.0
+        self._every_s = 60.0 / a_minute
         self._due: OrderedDict[str, float] = OrderedDict()  # when the address has sent as many as it may
 
     def barred_s(self, address: str) -> float:
         """For how many seconds the address may not try; 0 where it may: a minute's number at once, then one by one."""
         left = self._due.get(_network(address), -math.inf) - time.monotonic()
-        return max(0.0, left + self._every_s - 60.0) if self._every_s else 0.0
+        return max(0.0, left + self._every_s - 60.0)
 
     def count(self, address: str) -> None:
         """A wrong key came. Those that come while it is barred don't bar it for longer."""

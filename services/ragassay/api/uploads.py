@@ -19,6 +19,7 @@ from ragassay.core.files import open_private, private_folder, write_errors
 from ragassay.core.settings import Settings
 
 MAX_AT_ONCE, MAX_OF_A_PROJECT = 32, 8
+LONGEST_S = 1800.0  # in which an upload has to arrive
 _LIMIT = "RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
@@ -45,7 +46,7 @@ async def received(request: Request, project: str | None, name: str) -> AsyncIte
     async with _folder(request, project) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", opener=open_private) as file:
-            async for piece in arriving(request, settings.max_upload_bytes, settings.max_upload_s, _LIMIT):
+            async for piece in arriving(request, settings.max_upload_bytes, LONGEST_S, _LIMIT):
                 await asyncio.to_thread(file.write, piece)
         yield path
 

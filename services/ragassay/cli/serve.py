@@ -98,7 +98,7 @@ def _serve_api(host: str, port: int, fd: int | None) -> None:
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
     observability.start_logging(settings)
-    observability.start_tracing(settings, "api")
+    observability.start_tracing("api")
     log_redis(settings.redis_servers)
     jobs = wiring.jobs_for(settings, patient=False)
     app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))

@@ -56,16 +56,12 @@ class Settings(BaseModel):
         repr=False,
         description="secret that the keys of projects are hashed with; with it, every request needs a key",
     )
-    wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
     key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
     judges: str | None = Field(
         None,
         description="models that jobs may name, with commas, in addition to 'local'; default: any, with API keys RAGASSAY_JUDGE",
     )
-    max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")
-    max_upload_s: float = Field(1800.0, gt=0, description="longest time in which an upload has to arrive")
-    max_dataset_s: float = Field(600.0, gt=0, description="longest time in which the API reads a dataset")
     max_concurrency: int = Field(
         32, ge=1, le=256, description="largest number of judge calls at once that a job may set"
     )
@@ -94,7 +90,6 @@ class Settings(BaseModel):
         None, description="Redis that carries Celery's messages; default: the same", repr=False
     )
     lease_s: float = Field(60.0, gt=0, description="seconds without a heartbeat until a chunk goes to another worker")
-    sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the scheduler over jobs")
     keep_results_days: int = Field(
         30, ge=1, le=36_500, description="days after its end for which a job's rows are kept, no longer than its report"
     )
@@ -114,12 +109,7 @@ class Settings(BaseModel):
         None,
         description="attributes of spans that are never stored, with commas; * matches any text: user.*, metadata.email",
     )
-    max_trace_bytes: int = Field(16_000_000, ge=1_000, description="largest body of POST /v1/traces, unpacked")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
-    preload: Literal["all", "llm", "nothing"] = Field(
-        "all",
-        description="what a worker imports before its first job: LiteLLM and the embedding model, LiteLLM, or nothing",
-    )
     log_format: Literal["text", "json"] = Field(
         "text", description="log lines of the service: text, or one JSON object a line"
     )
@@ -129,7 +119,6 @@ class Settings(BaseModel):
     metrics_key: str | None = Field(
         None, repr=False, description="key of /metrics, sent as 'Authorization: Bearer ...', in place of any other key"
     )
-    trace_headers: bool = Field(True, description="send 'traceparent' to providers and HTTP systems, if spans are sent")
 
     @property
     def plugin_names(self) -> list[str]:
@@ -184,6 +173,11 @@ def _allowed(names: str | None) -> Allowed:
 def has_collector() -> bool:
     """Does a variable that OpenTelemetry's SDK reads name a collector of spans?"""
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
+
+
+def sends_trace_headers() -> bool:
+    """May requests carry ``traceparent``? OpenTelemetry's own variable says if not."""
+    return os.environ.get("OTEL_PROPAGATORS", "").strip() != "none"
 
 
 def with_variables(text: str) -> str:

@@ -22,7 +22,7 @@ from ragassay.live.models import TRACE
 Form = Literal["protobuf", "json"]
 MEDIA_TYPES: dict[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 DEFAULT_STREAM = "default"
-MAX_SPANS = 10_000  # of a body that is sent
+MAX_BYTES, MAX_SPANS = 16_000_000, 10_000  # of a body that is sent, unpacked
 MAX_FIELDS, MAX_CONTAINERS = 500_000, 200_000  # of a body in protobuf, in JSON: each is an object while it is read
 MAX_TEXT = 200_000  # characters of an attribute
 MAX_NAME, MAX_ERROR, MAX_KIND, MAX_ID = 200, 2000, 50, 64  # characters

@@ -52,9 +52,9 @@ def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
 def warm_up(settings: Settings) -> None:
     """Import the libraries behind judges and embeddings. Runs no model, so a worker may fork after it.
 
-    LiteLLM takes seconds: by default it waits for the first job that needs it where nothing is set up for a model.
+    LiteLLM takes seconds: it waits for the first job that needs it where nothing is set up for a model.
     """
-    if settings.preload == "llm" or (settings.preload == "all" and settings.expects_models):
+    if settings.expects_models:
         language_models.warm_up()
-    if settings.preload == "all" and unavailable(settings.embeddings) is None:
+    if unavailable(settings.embeddings) is None:
         embedding_models.warm_up(settings.embeddings)
