@@ -6,7 +6,6 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -28,6 +27,7 @@ from ragassay.datasets.columns import MapOption
 from ragassay.datasets.dataset import canonical_line
 from ragassay.datasets.versions import (
     DatasetPage,
+    DatasetStore,
     DatasetVersion,
     DeletedVersions,
     KeptVersion,
@@ -37,7 +37,7 @@ from ragassay.datasets.versions import (
 )
 from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison, Costs, Report
-from ragassay.storage.datasets import FolderDatasets, open_data
+from ragassay.storage.datasets import open_data
 
 if TYPE_CHECKING:
     import httpx
@@ -118,7 +118,7 @@ class Client:
         _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or is_function(one))
         if (metrics := options.get("metrics")) is not None:
             options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
-        store = FolderDatasets(Settings().home)
+        store = DatasetStore.of_folder(Settings().home)
         version = file_or_version(store, data) if isinstance(data, str | Path) else None
         if version is not None and not recorded:
             return self.submit_stored(version, registered, options)
@@ -263,11 +263,11 @@ class Client:
         *parts: str,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
-        content: bytes | Path | Iterable[bytes] | None = None,
+        content: bytes | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _SHORT_S,
     ) -> Document:
-        """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, a file or pieces of ``content`` as they are read.
+        """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, pieces of ``content`` as they are read.
 
         Of ``query``, None is left out and a list gives the name several times. Raises Unavailable and ServiceError.
         """
@@ -279,10 +279,9 @@ class Client:
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
         timeout = httpx.Timeout(timeout_s, connect=5)
         try:
-            with content.open("rb") if isinstance(content, Path) else nullcontext(content) as stream:
-                response = self._http.request(
-                    method, url, params=parameters, content=stream, timeout=timeout, headers=headers
-                )
+            response = self._http.request(
+                method, url, params=parameters, content=content, timeout=timeout, headers=headers
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             what = f"no service answers at {self.server} ({error})"
             raise NoConnection(what, hint="start one: ragassay serve; or name it: --server URL") from None
@@ -312,18 +311,18 @@ class ServiceDatasets:
 
         ``map`` and ``duplicates`` as ``ragassay.load`` takes them. Raises BadSettings if rows in memory have no name.
         """
-        store, path = FolderDatasets(Settings().home), Path(data) if isinstance(data, str | Path) else None
+        store, path = DatasetStore.of_folder(Settings().home), Path(data) if isinstance(data, str | Path) else None
         if path is not None and (version := file_or_version(store, path)):
-            return self._send(name or version.name, store.rows_file(version), description)
+            return self._send(name or version.name, store.lines(version), description)
         if path is None and name is None:
             raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
         rows = open_data(store, data, mapping=map, duplicates=duplicates)
-        lines = (canonical_line(row) for row in rows)
-        content = iter(lambda: b"".join(islice(lines, 1000)), b"")  # sent piece by piece, whatever their number
-        kept_version = self._send(name or rows.name, content, description)
+        kept_version = self._send(name or rows.name, (canonical_line(row) for row in rows), description)
         return kept_version.model_copy(update={"warnings": tuple(rows.warnings)})
 
-    def _send(self, name: str, content: Path | Iterable[bytes], description: str | None) -> KeptVersion:
+    def _send(self, name: str, lines: Iterable[bytes], description: str | None) -> KeptVersion:
+        rest = iter(lines)
+        content = iter(lambda: b"".join(islice(rest, 1000)), b"")  # sent piece by piece, whatever their number
         query, headers = {"columns": "ours", "description": description}, {"Content-Type": "application/x-ndjson"}
         path = ("datasets", check_name(name))
         return self._client.request(
@@ -337,8 +336,8 @@ class ServiceDatasets:
         except ServiceError as error:
             if error.status != 404:
                 raise
-        rows = FolderDatasets(Settings().home).rows_file(version)
-        return self._send(version.name, rows, version.description)
+        lines = DatasetStore.of_folder(Settings().home).lines(version)
+        return self._send(version.name, lines, version.description)
 
     def list(self) -> tuple[DatasetVersion, ...]:
         """The datasets by name, each with its latest version."""

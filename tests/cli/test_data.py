@@ -99,7 +99,8 @@ def test_a_benchmark_of_ir_datasets_is_imported_with_its_judgments_and_passages(
     assert done.returncode == 0, done.stderr
     (version,) = json.loads(done.stdout)
     assert (version["name"], version["rows"], version["judged_only"]) == ("beir-scifact-test", 2, True)
-    rows = (tmp_path / "home" / "datasets" / "rows" / f"{version['digest']}.jsonl").read_text().splitlines()
+    (file,) = tmp_path.glob(f"home/datasets/beir-scifact-test@{version['digest']}/*.jsonl")
+    rows = file.read_text().splitlines()
     scores = {"d1": 0.0, "d2": 2.0}
     assert json.loads(rows[1]) == {"query_id": "2", "query": "When do mice sleep?", "relevance_scores": scores}
     passages = [json.loads(line) for line in (tmp_path / "corpus.jsonl").read_text().splitlines()]

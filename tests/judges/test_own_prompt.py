@@ -13,9 +13,9 @@ from ragassay.core.errors import AssayError, BadSettings
 from ragassay.core.eval_config import JudgePrompt
 from ragassay.core.prompts import load
 from ragassay.core.settings import Settings
+from ragassay.datasets.versions import DatasetStore
 from ragassay.judges.prompt import instructions, read_prompt
 from ragassay.service.registered import Registered
-from ragassay.storage.datasets import FolderDatasets
 
 OURS = load("judge/verdict").text
 AROUND = "{{ verdict }}\n\nIn this handbook a day is a working day."
@@ -73,7 +73,7 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
 def test_a_job_brings_no_prompt_and_gets_the_operators(own, tmp_path):
     def prompt_of(judge, **more):
         body = json.dumps({"samples": [GOOD], "judge": judge, **more}).encode()
-        return read(body, Settings(judge_prompt=own), Registered(), FolderDatasets(tmp_path))[0].judge_prompt
+        return read(body, Settings(judge_prompt=own), Registered(), DatasetStore.of_folder(tmp_path))[0].judge_prompt
 
     with pytest.raises(BadSettings, match="judge_prompt: a job can't set this; the server's operator does"):
         prompt_of("gpt-4o-mini", judge_prompt={"name": "own.md", "text": AROUND})

@@ -7,11 +7,9 @@ import pytest
 import job_workers
 from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import Response, Sample
-from ragassay.datasets.versions import Lineage, Origin, file_or_version, resolve
-from ragassay.service import redis_datasets
+from ragassay.datasets import versions
+from ragassay.datasets.versions import DatasetStore, Lineage, Origin, file_or_version, resolve
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_datasets import RedisDatasets
-from ragassay.storage.datasets import FolderDatasets
 
 ROWS = [
     Sample(query_id="a", query="One?", relevance_scores={"d": 2.0}, metadata={"category": "not a column", "n": 0.1}),
@@ -27,18 +25,18 @@ server = job_workers.server
 def in_redis(server):
     store = RedisStore(server.url)
     store.redis.flushall()
-    yield RedisDatasets(store)
+    yield store.datasets
     store.redis.close()
 
 
 @pytest.fixture
 def in_folder(tmp_path):
-    return FolderDatasets(tmp_path)
+    return DatasetStore.of_folder(tmp_path)
 
 
 @pytest.fixture(params=["folder", "redis"])
-def store(request):
-    """Every test of this fixture is about both stores."""
+def store(request, in_redis):
+    """Every test of this fixture is about datasets in both places."""
     return request.getfixturevalue(f"in_{request.param}")
 
 
@@ -54,11 +52,12 @@ def test_what_is_stored_comes_back(store):
     assert store.versions("yours") == []
 
 
-def test_both_stores_have_one_digest_for_the_same_rows_that_of_the_folder_s_file(in_folder, in_redis):
+def test_both_stores_have_one_digest_for_the_same_rows_that_of_the_folder_s_file(in_folder, in_redis, tmp_path):
     version = in_folder.add("mine", ROWS, origin())
     assert version.digest == in_redis.add("mine", ROWS, origin()).digest == PINNED
-    assert hashlib.sha256(in_folder.rows_file(version).read_bytes()).hexdigest() == version.digest
-    assert in_folder.rows_file(version).stat().st_mode & 0o077 == 0
+    (block,) = tmp_path.glob(f"datasets/{versions.rows_folder(version)}/*.jsonl")
+    assert hashlib.sha256(block.read_bytes()).hexdigest() == version.digest
+    assert block.stat().st_mode & 0o077 == block.parent.stat().st_mode & 0o077 == 0
 
 
 PINNED = "8cdb565db5cf2920d227eba39b584f6a78e60bbcfb44a92876d8524f158056b8"
@@ -129,24 +128,25 @@ def test_a_name_that_is_none_is_refused(store, name):
         store.add(name, ROWS, origin())
 
 
-def test_rows_that_break_off_leave_nothing(store, server, tmp_path):
+def test_rows_that_break_off_leave_nothing(store, server, tmp_path, monkeypatch):
     def rows():
-        yield ROWS[0]
+        yield from MANY
         raise BadData(["row 2 is bad"])
 
+    monkeypatch.setattr(versions, "BLOCK", 200)
     with pytest.raises(BadData):
         store.add("mine", rows(), origin())
     with pytest.raises(NothingToEvaluate):
         store.add("mine", [], origin())
     assert store.names() == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    assert RedisStore(server.url).redis.keys("*") == [] or isinstance(store, FolderDatasets)
+    assert RedisStore(server.url).redis.keys("*") == []
 
 
-def test_damage_is_noticed(in_folder):
+def test_damage_is_noticed_and_mended_by_another_import(in_folder, tmp_path):
     store = in_folder
     version = store.add("mine", ROWS, origin())
-    file = store.rows_file(version)
+    (file,) = tmp_path.glob("datasets/mine@*/*.jsonl")
     content = file.read_bytes()
     file.write_bytes(content.replace(b"One?", b"Two?"))
     with pytest.raises(BadData, match="not those that were stored"):
@@ -154,12 +154,17 @@ def test_damage_is_noticed(in_folder):
     file.write_bytes(content.replace(b'"query":"One?"', b'"query":1'))
     with pytest.raises(BadData, match="row 1: query: should be text"):
         list(store.samples(version))
-    record = next(file.parents[1].glob("versions/mine/*.json"))
-    record.write_text(record.read_text().replace(version.digest, "../../../elsewhere"))
-    with pytest.raises(Conflict, match="digest: "):
-        store.versions("mine")
+    store.add("mine", ROWS, origin())
+    assert list(store.samples(version)) == ROWS
+    record = next(tmp_path.glob("datasets/versions/mine/*.json"))
+    for name, elsewhere in ((version.digest, "../../../elsewhere"), ('"name":"mine"', '"name":"../mine"')):
+        kept = record.read_text()
+        record.write_text(kept.replace(name, elsewhere))
+        with pytest.raises(Conflict, match=r"(digest|name): "):
+            store.versions("mine")
+        record.write_text(kept)
     file.unlink()
-    with pytest.raises(NotFound, match="there is no such file"):
+    with pytest.raises(NotFound, match="the rows of mine@8cdb565db5cf are gone"):
         list(store.samples(version))
 
 
@@ -167,50 +172,67 @@ MANY = [Sample(query_id=f"q{n}", query=f"Question {n}? " + "x" * (n % 7)) for n 
 
 
 @pytest.mark.parametrize("block", [1, 200, 10**6])
-def test_rows_in_redis_are_read_page_by_page_wherever_blocks_end(in_redis, monkeypatch, block):
-    monkeypatch.setattr(redis_datasets, "BLOCK", block)
-    version = in_redis.add("many", MANY, origin())
-    assert list(in_redis.samples(version)) == MANY
+def test_rows_are_read_page_by_page_wherever_blocks_end(store, monkeypatch, block):
+    monkeypatch.setattr(versions, "BLOCK", block)
+    version = store.add("many", MANY, origin())
+    assert list(store.samples(version)) == MANY
     for first, limit in ((0, 100), (0, 1), (99, 5), (37, 30), (100, 5)):
-        page = in_redis.page(version, first, limit)
+        page = store.page(version, first, limit)
         assert [Sample.model_validate_json(line) for line in page] == MANY[first : first + limit]
-    monkeypatch.setattr(redis_datasets, "LARGEST_PAGE", 200)
-    assert len(in_redis.page(version, 0, 100)) == 4  # 41 + 42 + 43 + 44 bytes; the fifth has 45
-    monkeypatch.setattr(redis_datasets, "LARGEST_PAGE", 1)
-    assert len(in_redis.page(version, 0, 100)) == 1
+    monkeypatch.setattr(versions, "LARGEST_PAGE", 200)
+    assert len(store.page(version, 0, 100)) == 4  # 41 + 42 + 43 + 44 bytes; the fifth has 45
+    monkeypatch.setattr(versions, "LARGEST_PAGE", 1)
+    assert len(store.page(version, 0, 100)) == 1
 
 
-def test_rows_go_with_their_version(in_redis):
-    first, second = in_redis.add("mine", ROWS, origin()), in_redis.add("mine", MANY, origin())
-    other = in_redis.add("yours", ROWS, origin())
-    in_redis.delete(first)
-    assert (in_redis.versions("mine"), list(in_redis.samples(other))) == ([second], ROWS)
-    in_redis.delete(other)
-    assert in_redis.names() == ["mine"]
-    with pytest.raises(NotFound, match="was deleted"):
-        in_redis.delete(other)
-    in_redis.delete(second)
-    assert in_redis._store.redis.keys("*") == []
+def test_rows_go_with_their_version(store, server, tmp_path):
+    first, second = store.add("mine", ROWS, origin()), store.add("mine", MANY, origin())
+    other = store.add("yours", ROWS, origin())
+    store.delete(first)
+    assert (store.versions("mine"), list(store.samples(other))) == ([second], ROWS)
+    assert [[version.name for version in one] for one in store.each()] == [["mine"], ["yours"]]
+    assert [one[0].name for one in store.each(after="mine")] == ["yours"]
+    store.delete(other)
+    assert store.names() == ["mine"]
+    with pytest.raises(NotFound, match="are gone"):
+        store.delete(other)
+    store.delete(second)
+    assert RedisStore(server.url).redis.keys("*") == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_rows_that_are_deleted_while_they_are_read_are_an_error_of_one_line(in_redis, monkeypatch):
-    monkeypatch.setattr(redis_datasets, "BLOCK", 200)
-    version = in_redis.add("mine", MANY, origin())
-    reading = in_redis.samples(version)
+def test_rows_that_are_deleted_while_they_are_read_are_an_error_of_one_line(store, monkeypatch):
+    monkeypatch.setattr(versions, "BLOCK", 200)
+    version = store.add("mine", MANY, origin())
+    reading = store.samples(version)
     next(reading)
-    in_redis.delete(version)
-    with pytest.raises(NotFound, match="was deleted"):
+    store.delete(version)
+    with pytest.raises(NotFound, match="are gone"):
         list(reading)
 
 
-def test_rows_that_are_half_written_go_by_themselves(in_redis, monkeypatch):
+def test_rows_that_are_half_written_are_not_seen_and_go_by_themselves(store, server, monkeypatch):
     def rows():
         yield from MANY
-        (key,) = in_redis._store.redis.keys("*")
-        seen.append((key.decode().rpartition(":")[0], in_redis._store.redis.ttl(key) > 0, in_redis.names()))
+        staged = [(key.decode().rpartition(":")[2][:4], redis.ttl(key) > 0) for key in redis.keys("*")]
+        seen.append((staged, store.names(), list(store.each())))
 
-    seen = []
-    monkeypatch.setattr(redis_datasets, "BLOCK", 200)
-    version = in_redis.add("mine", rows(), origin())
-    assert seen == [("ra:{datasets}:new", True, [])]
-    assert in_redis._store.redis.ttl(f"ra:{{datasets}}:rows:mine:{version.digest}") == -1
+    seen, redis = [], RedisStore(server.url).redis
+    monkeypatch.setattr(versions, "BLOCK", 200)
+    store.add("mine", rows(), origin())
+    assert seen[0][1:] == ([], [])
+    assert set(seen[0][0]) <= {("new-", True)}
+    assert all(redis.ttl(key) == -1 for key in redis.keys("*"))
+
+
+def test_projects_do_not_see_each_other_s_datasets(server):
+    every = RedisStore(server.url)
+    every.redis.flushall()
+    one, two, default = (every.of(name).datasets for name in ("one", "two", "default"))
+    version = one.add("mine", ROWS, origin())
+    assert (one.names(), two.names(), default.names()) == (["mine"], [], [])
+    with pytest.raises(NotFound):
+        list(two.samples(version))
+    with pytest.raises(NotFound):
+        two.delete(version)
+    assert list(one.samples(version)) == ROWS

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from offline_runs import FakeRuntime, ScriptedJudge, evaluated, new_run, sample
+from ragassay.core.blobs import FolderBlobs
 from ragassay.core.errors import BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.core.eval_config import RunConfig
 from ragassay.core.models import Rating
 from ragassay.evaluation.prepare import check_unchanged
-from ragassay.storage.blobs import FolderBlobs
 from ragassay.storage.folder import FolderStore, new_run_id
 
 

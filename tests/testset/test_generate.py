@@ -8,7 +8,7 @@ from ragassay.core.errors import BadInput, NothingToEvaluate
 from ragassay.core.package_data import folder
 from ragassay.core.text import content
 from ragassay.datasets.corpus import Corpus, Passage
-from ragassay.storage.datasets import FolderDatasets
+from ragassay.datasets.versions import DatasetStore
 from ragassay.testset.generate import Written, generate
 from ragassay.testset.offline import candidates
 from ragassay.testset.passages import read_passages
@@ -25,7 +25,7 @@ CORPUS = Corpus.of(Passage(id=name, text=text, title="Guide") for name, text in 
 @pytest.fixture
 def drawn(tmp_path):
     def draw(count=20, seed=7, corpus=CORPUS):
-        store = FolderDatasets(tmp_path)
+        store = DatasetStore.of_folder(tmp_path)
         report = generate(store, "made", corpus, Written("templates 2", [*candidates(corpus)]), count, seed=seed)
         return list(store.samples(report.version)), report
 

@@ -68,8 +68,9 @@ def test_checked_questions_become_marked_rows_and_a_repetition_asks_nobody(gener
         again = json.loads(generate(provider, "--json")[1])
         assert len(provider.log) == 9
         assert again["version"]["digest"] == made["version"]["digest"]
-    file = Path(json.loads(cli("data", "show", "made", "--json")[1])["file"])
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    shown = json.loads(cli("data", "show", "made", "--json", "--rows", "4")[1])
+    (file,), rows = Path(shown["folder"]).iterdir(), shown["first"]
+    assert [json.loads(line) for line in file.read_text().splitlines()] == rows
     assert {row["relevant_doc_ids"][0] for row in rows} == TEXTS.keys()
     generated = rows[0]["metadata"]["generated"]
     assert (generated["by"], generated["passages"]) == ("model gpt-4o-mini", rows[0]["relevant_doc_ids"])

@@ -24,7 +24,6 @@ from ragassay.evaluation.inputs import recorded
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import DAY_S, Retention
 from ragassay.service.redis import PARTIAL_FILE
-from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, ChunkedResults
 
 
@@ -85,7 +84,7 @@ def stored(store, rows):
         response = Response(answer=f"{n}", contexts=(f"{n} " * 400,))
         return Sample(query_id=f"q{n}", query=f"{n}?", ground_truth_answer=(f"{n}",), response=response)
 
-    RedisDatasets(store).add("long", map(row, range(rows)), lambda: Origin(lineage=Lineage(action="import")))
+    store.datasets.add("long", map(row, range(rows)), lambda: Origin(lineage=Lineage(action="import")))
     return orjson.dumps({"dataset": "long", "metrics": ["token_f1"]})
 
 
@@ -94,7 +93,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs
     body = stored(store, 4_000)
     tracemalloc.start()
     try:
-        asked = submission.read(body, Settings(), jobs.registered, RedisDatasets(store))
+        asked = submission.read(body, Settings(), jobs.registered, store.datasets)
         job, _ = jobs.submit(*asked)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

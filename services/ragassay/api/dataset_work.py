@@ -10,13 +10,13 @@ from typing import Literal
 from ragassay.datasets.load import load
 from ragassay.datasets.versions import KeptVersion, import_rows
 from ragassay.service.redis import RedisStore
-from ragassay.service.redis_datasets import Place, RedisDatasets
 
 MAX_PROBLEMS = 100  # of an upload, after which the rest of it is not read
 
 
 def keep(
-    place: Place,
+    url: str,
+    project: str | None,
     path: Path,
     *,
     columns: Literal["auto", "ours"],
@@ -25,7 +25,7 @@ def keep(
 ) -> tuple[bytes, bool]:
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
-        file, store = Path(path.name), RedisDatasets(RedisStore(place.url, project=place.project))
+        file, store = Path(path.name), RedisStore(url, project=project).datasets
         form = "samples" if columns == "ours" else "auto"
         rows = load(file, format=form, mapping=mapping, max_problems=MAX_PROBLEMS)
         version = import_rows(store, path.stem, rows, description=description)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import BrokenWorkerProcess, fail_after, to_process
@@ -19,6 +20,7 @@ from ragassay.datasets.versions import (
     NAME,
     REFERENCE,
     DatasetPage,
+    DatasetStore,
     DatasetVersion,
     DeletedVersions,
     KeptVersion,
@@ -26,19 +28,23 @@ from ragassay.datasets.versions import (
     resolve,
 )
 from ragassay.service.access import Requester
-from ragassay.service.redis_datasets import RedisDatasets
+from ragassay.service.redis import RedisStore
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 T = TypeVar("T")
 LONGEST_S = 600.0  # in which a dataset has to be read
 
 
-def _datasets(request: Request, caller: Requester) -> RedisDatasets:
-    return RedisDatasets(jobs_of(request, caller).store)
+def _store(request: Request, caller: Requester) -> RedisStore:
+    return jobs_of(request, caller).store
 
 
-Reads = Annotated[RedisDatasets, scoped(_datasets, "read")]
-Changes = Annotated[RedisDatasets, scoped(_datasets, "submit")]
+def _datasets(request: Request, caller: Requester) -> DatasetStore:
+    return _store(request, caller).datasets
+
+
+Reads = Annotated[DatasetStore, scoped(_datasets, "read")]
+Changes = Annotated[DatasetStore, scoped(_datasets, "submit")]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
 ]
@@ -82,17 +88,20 @@ _UPLOAD: dict[str, Any] = {
 
 @router.put("/{dataset}", **_UPLOAD)
 async def upload_dataset(
-    request: Request, datasets: Changes, dataset: Name, query: Annotated[_UploadQuery, Query()]
+    request: Request,
+    store: Annotated[RedisStore, scoped(_store, "submit")],
+    dataset: Name,
+    query: Annotated[_UploadQuery, Query()],
 ) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
     """
     mapping = {ours: theirs.strip() for ours, _, theirs in (each.partition("=") for each in query.map)}
-    async with received(request, datasets.place.project, dataset) as path:
+    async with received(request, store.project, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
-            document, new = await apart(request, datasets, work.keep, path, **options)
+            document, new = await apart(request, store, work.keep, path, **options)
         except BadData as error:
             return respond(error, max_lines=work.MAX_PROBLEMS + 1)
     version = KeptVersion.model_validate_json(document)
@@ -102,9 +111,9 @@ async def upload_dataset(
 @router.get("")
 def list_datasets(datasets: Reads, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
-    names = datasets.names_after(query.cursor, query.limit + 1)
-    page = [versions[0] for name in names[: query.limit] if (versions := datasets.versions(name))]
-    return DatasetPage(datasets=tuple(page), next=names[query.limit - 1] if len(names) > query.limit else None)
+    page = [versions[0] for versions in islice(datasets.each(after=query.cursor or ""), query.limit + 1)]
+    more = len(page) > query.limit
+    return DatasetPage(datasets=tuple(page[: query.limit]), next=page[query.limit - 1].name if more else None)
 
 
 @router.get("/{dataset}")
@@ -147,11 +156,11 @@ def delete_dataset(datasets: Changes, dataset: Named) -> DeletedVersions:
 
 
 async def apart(
-    request: Request, datasets: RedisDatasets, function: Callable[..., T], *arguments: object, **options: object
+    request: Request, store: RedisStore, function: Callable[..., T], *arguments: object, **options: object
 ) -> T:
     """The function's answer from a process of its own: it takes seconds, and memory that this one never gives back."""
     state = request.app.state
-    call = partial(function, datasets.place, *arguments, **options)
+    call = partial(function, store.url, store.project, *arguments, **options)
     try:
         with fail_after(LONGEST_S):
             return await to_process.run_sync(call, cancellable=True, limiter=state.dataset_work)
@@ -163,7 +172,7 @@ async def apart(
         raise Unavailable("the process that worked on it died", hint="has the service's machine memory left?") from None
 
 
-def _resolved(datasets: RedisDatasets, reference: str) -> DatasetVersion:
+def _resolved(datasets: DatasetStore, reference: str) -> DatasetVersion:
     """The version that a path names; raises NotFound."""
     try:
         return resolve(datasets, reference)

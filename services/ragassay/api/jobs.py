@@ -28,7 +28,6 @@ from ragassay.evaluation.labelling import labels_of, report_of
 from ragassay.reporting.files import EXPORTERS, FILES, MEDIA_TYPES
 from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
-from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.selection import Selection
 
 POLL_S = 1.0  # between looks at a job that is followed
@@ -68,7 +67,7 @@ async def submit_job(
     """
 
     def work() -> tuple[Job, bool]:
-        parts = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
+        parts = submission.read(body, request.app.state.settings, jobs.registered, jobs.store.datasets)
         return jobs.submit(*parts, idempotency_key=idempotency_key)
 
     job, new = await analyse(request, work)

@@ -24,7 +24,6 @@ from ragassay.judges.prompt import read_prompt
 from ragassay.service.access import asks_for_key
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
-from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.service.registered import Registered
 from ragassay.storage.datasets import version_dataset
 from ragassay.storage.protocol import system_name
@@ -98,7 +97,7 @@ def read_scheduled(template: Mapping[str, Any], settings: Settings, jobs: Jobs) 
         what = "a schedule has no rows of its own"
         raise BadSettings(what, where="samples", hint="upload them and name them: 'dataset': 'NAME'")
     job, spec, gating = _parts(dict(template), settings)
-    return spec, _inputs(job, jobs.registered, RedisDatasets(jobs.store)), gating
+    return spec, _inputs(job, jobs.registered, jobs.store.datasets), gating
 
 
 def read_evaluation(template: Mapping[str, Any], settings: Settings) -> RunConfig:

@@ -30,7 +30,6 @@ from ragassay.dashboard.site import Elsewhere, analyse, body, form_of, pages, sh
 from ragassay.service.access import Requester
 from ragassay.service.jobs import Jobs
 from ragassay.service.jobs import shown as shown_job
-from ragassay.service.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
 MAX_BYTES = 10_000  # of a form
@@ -131,7 +130,7 @@ def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: 
         request,
         "submit.html",
         wrong.status if wrong else 200,
-        datasets=RedisDatasets(jobs.store).names(),
+        datasets=jobs.store.datasets.names(),
         systems=[system.name for system in jobs.registered],
         given=given,
         wrong=str(wrong) if wrong else "",

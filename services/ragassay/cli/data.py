@@ -115,23 +115,25 @@ def show(
 
     from ragassay.core.settings import Settings
     from ragassay.datasets.dataset import canonical
-    from ragassay.datasets.versions import file_or_version
-    from ragassay.storage.datasets import FolderDatasets, open_data
+    from ragassay.datasets.versions import DatasetStore, file_or_version, rows_folder
+    from ragassay.storage.datasets import open_data
 
     import_plugins(plugin)
-    columns, store = named_columns(mapping), FolderDatasets(Settings().home)
+    columns, store = named_columns(mapping), DatasetStore.of_folder(Settings().home)
     version = file_or_version(store, source)
     reading: dict[str, Any] = {"format": format, "duplicates": duplicates}
     described = _datasets().describe(source, similar=similar, map=columns, **reading)
     read = open_data(store, Path(source), mapping=columns, **reading) if rows else ()
     first = [canonical(sample) for sample in islice(read, rows)]
     versions = store.versions(version.name) if version else []
-    file = str(store.rows_file(version)) if version else None
+    folder = str(Settings().home / "datasets" / rows_folder(version)) if version else None
     if as_json:
-        print_json({"version": version, "file": file, "versions": versions, "description": described, "first": first})
+        print_json(
+            {"version": version, "folder": folder, "versions": versions, "description": described, "first": first}
+        )
         return
     if version:
-        _print_version(version, versions, file)
+        _print_version(version, versions, folder)
     _print_description(described)
     for row in first:
         print_json(row)
@@ -220,7 +222,7 @@ def _print_versions(versions: Sequence[DatasetVersion], *, as_json: bool) -> Non
         typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")
 
 
-def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], file: str | None) -> None:
+def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], folder: str | None) -> None:
     """Where a version comes from, where its rows are, and the other versions of its name."""
     from ragassay.reporting.datasets import made
 
@@ -233,7 +235,7 @@ def _print_version(version: DatasetVersion, versions: Sequence[DatasetVersion], 
         "made by": f"{lineage.action}{f' ({how})' if how else ''}",
         "from": listed(lineage.sources) or None,
         "parent": lineage.parent,
-        "file": file,
+        "rows in": folder,
     }
     print_facts(facts, column=0)
     for other in versions:

@@ -131,13 +131,12 @@ def evaluate_at(server: str, configuration: ProjectConfig, registered: list[str]
 def _submitted(service: Client, configuration: ProjectConfig, registered: list[str]) -> Job:
     """Queue the evaluation of a configuration; a dataset that is stored here is named, other rows are sent."""
     from ragassay.core.settings import Settings
-    from ragassay.datasets.versions import file_or_version
+    from ragassay.datasets.versions import DatasetStore, file_or_version
     from ragassay.sdk.evaluation import read_inputs
-    from ragassay.storage.datasets import FolderDatasets
 
     keys = job_keys(configuration)
     if configuration.data and not (configuration.limit or configuration.labels or configuration.systems):
-        version = file_or_version(FolderDatasets(Settings().home), configuration.data)
+        version = file_or_version(DatasetStore.of_folder(Settings().home), configuration.data)
         if version is not None:
             return service.submit_stored(version, registered, keys)
     return service.submit_inputs(read_inputs(configuration, Terminal(quiet=True)), registered, keys)

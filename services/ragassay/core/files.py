@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import errno
 import fcntl
-import hashlib
 import logging
 import os
 import secrets
@@ -65,46 +64,17 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, private: bool =
     Content that comes in parts is written as it comes. Folders that are missing are made. ``private``: only its owner may
     read it, whoever might read the old one, and enter such folders. Raises DiskFull, and BadSettings where it may not.
     """
+    beside = path.parent / f".{os.getpid()}.{secrets.token_hex(4)}.tmp"  # a name that no other process or thread uses
     with write_errors(path):
         private_folder(path.parent) if private else path.parent.mkdir(parents=True, exist_ok=True)
-        with _written(path.parent, (content,) if isinstance(content, bytes) else content, private=private) as beside:
+        try:
+            with open(beside, "wb", opener=open_private if private else None) as file:
+                file.writelines((content,) if isinstance(content, bytes) else content)
+                file.flush()
+                os.fsync(file.fileno())
             beside.replace(path)
-
-
-def write_by_digest(folder: Path, lines: Iterable[bytes], suffix: str) -> tuple[str, int]:
-    """Write lines, as they come, to the file of ``folder`` that is named by their SHA-256; whole or not at all.
-
-    Returns the digest in hex and the number of lines. Only its owner may read the file. Raises DiskFull, BadSettings.
-    """
-    digest, number = hashlib.sha256(), 0
-
-    def counted() -> Iterator[bytes]:
-        nonlocal number
-        for line in lines:
-            digest.update(line)
-            number += 1
-            yield line
-
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with _written(folder, counted(), private=True) as beside:
-            if number:
-                beside.replace(folder / f"{digest.hexdigest()}{suffix}")
-    return digest.hexdigest(), number
-
-
-@contextmanager
-def _written(folder: Path, content: Iterable[bytes], *, private: bool) -> Iterator[Path]:
-    """A flushed file of a name that no other process or thread uses, removed at the end unless it was moved."""
-    beside = folder / f".{os.getpid()}.{secrets.token_hex(4)}.tmp"
-    try:
-        with open(beside, "wb", opener=open_private if private else None) as file:
-            file.writelines(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield beside
-    finally:
-        beside.unlink(missing_ok=True)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 class LazyRows(Sequence[T]):

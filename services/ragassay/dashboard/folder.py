@@ -9,10 +9,10 @@ from ragassay.core.errors import NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.dashboard.library import Library
+from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.prepare import provenance
 from ragassay.reporting.listing import RunSummary, summary
-from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Entry
 
@@ -26,7 +26,7 @@ class FolderLibrary(Library):
 
     def __init__(self, store: FolderStore, only: Sequence[str] = ()) -> None:
         super().__init__()
-        self.where, self.datasets = str(store.root / "runs"), FolderDatasets(store.root)
+        self.where, self.datasets = str(store.root / "runs"), DatasetStore.of_folder(store.root)
         self._store, self._only = store, tuple(only)
         self._summaries = lru_cache(MAX_SUMMARIES_HELD)(lambda run, _: summary(store, run))
 

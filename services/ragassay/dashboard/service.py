@@ -21,7 +21,6 @@ from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
 from ragassay.service.redis import headline_blob
-from ragassay.service.redis_datasets import RedisDatasets
 from ragassay.storage.runs import Entry
 
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
@@ -41,7 +40,7 @@ class ServiceLibrary(Library):
         """The library of one project; what belongs to another is not there (NotFound)."""
         scoped = copy.copy(self)
         scoped._jobs = self._jobs.of(project)
-        scoped.where, scoped.datasets = f"project {scoped._jobs.store.project}", RedisDatasets(scoped._jobs.store)
+        scoped.where, scoped.datasets = f"project {scoped._jobs.store.project}", scoped._jobs.store.datasets
         return scoped
 
     def problems(self) -> Sequence[str]:

@@ -81,7 +81,7 @@ def split_version(
 
 
 def _samples_of(store: DatasetStore, version: DatasetVersion, part_of: Sequence[str], part: str) -> Iterator[Sample]:
-    samples = store.samples(version, lambda place, _: part_of[place] == part)
+    samples = store.samples(version, lambda place: part_of[place] == part)
     return (sample.model_copy(update={"split": part}) for sample in samples)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from abc import ABC, abstractmethod
+import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from ragassay.core.blobs import STAGED, Blobs, FolderBlobs
 from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.validation import problems
@@ -21,6 +25,7 @@ from ragassay.datasets.judgments import beir_folder
 if TYPE_CHECKING:
     from ragassay.datasets.dataset import Dataset
 
+_DAMAGED = "the stored rows are damaged; import them again"
 SHORT = 12  # hex digits of a digest, where it is shown
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
 REFERENCE = rf"({NAME})(?:@([0-9a-fA-F]{{1,64}}))?"
@@ -50,7 +55,7 @@ class DatasetVersion(Origin):
     the name alone.
     """
 
-    name: str
+    name: Annotated[str, Field(pattern=rf"^{NAME}$")]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     rows: int
     created_at: datetime
@@ -95,79 +100,159 @@ class Reference(NamedTuple):
     prefix: str | None
 
 
-Wanted = Callable[[int, bytes], bool]  # of a row's place from 0 and its canonical line
-MakeVersion = Callable[[str, int], DatasetVersion]  # of the digest of rows and their number
+BLOCK = 256 * 1024  # bytes of rows that are stored together; a longer row has a block of its own
+LARGEST_PAGE = 4 * 1024 * 1024
+_VERSIONS = "versions"
 
 
-class DatasetStore(ABC):
-    """Keeps datasets. Rows are handed over and given back one by one, so that memory doesn't limit them."""
+class DatasetStore:
+    """Datasets over blobs. Rows are handed over and given back one by one, so that memory doesn't limit them.
 
-    _if_damaged: str  # what to do when stored rows are not what they were
+    versions/<name>/<digest>.json       name, description, times and lineage; written last
+    <name>@<digest>/<first row>.jsonl   canonical rows, a block of them each; SHA-256 of all of them is the digest
+    """
 
-    @abstractmethod
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    @classmethod
+    def of_folder(cls, home: Path) -> DatasetStore:
+        """Those under one folder, ``.ragassay`` by default."""
+        return cls(FolderBlobs(home / "datasets"))
+
     def names(self) -> list[str]:
         """The names that have a version, sorted."""
+        return list(self._records())
 
-    @abstractmethod
-    def _records(self, name: str) -> Iterable[bytes]:
-        """The records of a name's versions."""
-
-    @abstractmethod
-    def _lines(self, version: DatasetVersion) -> Iterable[bytes]:
-        """The canonical lines of a version's rows; raises NotFound."""
-
-    @abstractmethod
-    def _keep(self, name: str, lines: Iterable[bytes], make_version: MakeVersion) -> DatasetVersion:
-        """Keep lines, and the version that ``make_version`` makes of their digest and number."""
+    def each(self, *, after: str = "") -> Iterator[list[DatasetVersion]]:
+        """The versions of each name, as ``versions`` gives them, in the order of names; of those that come ``after`` one."""
+        named = ((name, records) for name, records in self._records().items() if name > after)
+        return (versions for name, records in named if (versions := self._read(name, records)))
 
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first, none for a name that is unknown; raises Conflict for a bad record."""
+        return self._read(name, self._records().get(name, []))
+
+    def _records(self) -> dict[str, list[str]]:
+        """The blobs of the records of versions, by name."""
+        by_name: dict[str, list[str]] = {}
+        for record in sorted(self._blobs.names(_VERSIONS)):
+            by_name.setdefault(record.split("/")[1], []).append(record)
+        return by_name
+
+    def _read(self, name: str, records: Sequence[str]) -> list[DatasetVersion]:
         try:
-            versions = [DatasetVersion.model_validate_json(record) for record in self._records(name)]
+            contents = self._blobs.get_many(records)
+            versions = [DatasetVersion.model_validate_json(content) for content in contents if content is not None]
         except ValidationError as error:
             what = f"a record of dataset {name} can't be read: {problems(error)[0]}"
             hint = "another version of ragassay wrote it, or it is damaged: start that version, or delete the dataset"
             raise Conflict(what, hint=hint) from None
         return sorted(versions, key=lambda version: (version.imported_at, version.digest), reverse=True)
 
-    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
-        """The rows of a version, in the order in which they came, or those ``wanted``.
+    def samples(self, version: DatasetVersion, wanted: Callable[[int], bool] | None = None) -> Iterator[Sample]:
+        """The rows of a version, in the order in which they came, or those whose places, from 0, are ``wanted``.
 
         Raises NotFound, and BadData if they are not what was stored.
         """
         digest = hashlib.sha256()
-        for place, line in enumerate(self._lines(version)):
+        for place, line in enumerate(self.lines(version)):
             digest.update(line)
-            if wanted is not None and not wanted(place, line):
+            if wanted is not None and not wanted(place):
                 continue
             try:
                 yield Sample.model_validate_json(line)
             except ValidationError as error:
-                what = f"{version.reference}: row {place + 1}: {problems(error)[0]}"
-                raise BadData([what], hint=self._if_damaged) from None
+                raise BadData([f"{version.reference}: row {place + 1}: {problems(error)[0]}"], hint=_DAMAGED) from None
         if digest.hexdigest() != version.digest:
-            what = f"{version.reference}: the rows are not those that were stored"
-            raise BadData([what], hint=self._if_damaged)
+            raise BadData([f"{version.reference}: the rows are not those that were stored"], hint=_DAMAGED)
+
+    def lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
+        """The canonical lines of the rows from a place on; raises NotFound if they are gone."""
+        blocks = sorted(self._blobs.names(rows_folder(version)))
+        starts = [int(Path(block).stem) for block in blocks]
+        begin = max(bisect_right(starts, first) - 1, 0)
+        for start, block in zip(starts[begin:], blocks[begin:], strict=True):
+            if (content := self._blobs.get(block)) is None:
+                raise _gone(version)
+            yield from content.splitlines(keepends=True)[max(first - start, 0) :]
+        if not blocks:
+            raise _gone(version)
+
+    def page(self, version: DatasetVersion, first: int, limit: int) -> list[bytes]:
+        """Rows from a place on as canonical JSON: ``limit`` of them, or one and as many as fit into 4 MB with it."""
+        page, size = list[bytes](), 0
+        for line in islice(self.lines(version, first), limit):
+            size += len(line)
+            if page and size > LARGEST_PAGE:
+                break
+            page.append(line.rstrip())
+        return page
 
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as the latest version of a name; the version there is if the same rows are kept already.
 
-        ``origin`` is asked once the rows are read. A lineage without a parent gets the version that was the latest.
-        Raises BadSettings for a name that can't be, NothingToEvaluate without rows, and what ``samples`` raises; then
-        nothing is kept.
+        No other process sees any of them before all are there. ``origin`` is asked once the rows are read. A lineage without a
+        parent gets the version that was the latest. Raises BadSettings for a name that can't be, NothingToEvaluate without
+        rows, and what ``samples`` raises; then nothing is kept.
         """
+        check_name(name)
+        staged, digest, rows = f"{STAGED}{uuid.uuid4().hex}", hashlib.sha256(), 0
+        try:
+            for block in _blocks(map(canonical_line, samples)):
+                content = b"".join(block)
+                digest.update(content)
+                self._blobs.put(f"{staged}/{rows:09d}.jsonl", content)
+                rows += len(block)
+            version = _version_of(name, digest.hexdigest(), rows, self.versions(name), origin)
+            self._blobs.publish(staged, rows_folder(version), _record(version), version.model_dump_json().encode())
+        except BaseException:
+            with suppress(Exception):  # in Redis they go by themselves later
+                self._blobs.delete(staged)
+            raise
+        return version
 
-        def make_version(digest: str, rows: int) -> DatasetVersion:
-            if not rows:
-                raise NothingToEvaluate("there is no row to keep", where=name)
-            return _version_of(name, digest, rows, self.versions(name), origin())
-
-        return self._keep(check_name(name), map(canonical_line, samples), make_version)
+    def delete(self, version: DatasetVersion) -> None:
+        """Forget a version and its rows; raises NotFound."""
+        if not self._blobs.delete(rows_folder(version), _record(version)):
+            raise _gone(version)
 
 
-def _version_of(name: str, digest: str, rows: int, known: Sequence[DatasetVersion], origin: Origin) -> DatasetVersion:
+def rows_folder(version: DatasetVersion) -> str:
+    """The name of the folder of a version's rows."""
+    return f"{version.name}@{version.digest}"
+
+
+def _record(version: DatasetVersion) -> str:
+    return f"{_VERSIONS}/{version.name}/{version.digest}.json"
+
+
+def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    block, size = list[bytes](), 0
+    for line in lines:
+        if block and size + len(line) > BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(line)
+        size += len(line)
+    if block:
+        yield block
+
+
+def _gone(version: DatasetVersion) -> NotFound:
+    return NotFound(
+        f"the rows of {version.reference} are gone", hint="the dataset was deleted, or is damaged: import it again"
+    )
+
+
+def _version_of(
+    name: str, digest: str, rows: int, known: Sequence[DatasetVersion], made: Callable[[], Origin]
+) -> DatasetVersion:
     """The record of rows that are now the latest version of a name; ``known`` are its versions, the latest first."""
-    now, description = datetime.now(UTC), origin.description or (known[0].description if known else None)
+    if not rows:
+        raise NothingToEvaluate("there is no row to keep", where=name)
+    now, origin = datetime.now(UTC), made()
+    description = origin.description or (known[0].description if known else None)
     if same := next((version for version in known if version.digest == digest), None):
         return same.model_copy(update={"imported_at": now, "description": description})
     lineage = origin.lineage

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 from pydantic import ValidationError
 
+from ragassay.core.blobs import packed, unpacked
 from ragassay.core.errors import Conflict, NotFound, Unavailable, class_and_reason
 from ragassay.core.jobs import DEFAULT_PROJECT
 from ragassay.core.models import Sample
@@ -28,7 +29,6 @@ from ragassay.live.models import Cause, Counts, LiveRequest, RequestStatus, Stor
 from ragassay.live.otlp import Received, restored, stored
 from ragassay.service.projects import clock_time, project_key
 from ragassay.service.redis import RedisStore
-from ragassay.storage.blobs import packed, unpacked
 
 PROJECTS = "ra:live"
 MAX_WAITING, MAX_STREAMS = 20_000, 100  # of a project

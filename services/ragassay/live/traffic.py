@@ -44,7 +44,6 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
 from ragassay.service.projects import clock_time
 from ragassay.service.redis import OUTBOX, LiveJob
-from ragassay.service.redis_datasets import RedisDatasets
 
 logger = logging.getLogger("ragassay.live")
 MAX_DUE, ROUND_S = 5000, 2.0  # requests of a project that a round looks at, and for how long
@@ -107,7 +106,7 @@ class LiveTraffic:
         if request.job is None:
             raise Conflict(f"request {trace} is {request.status}, so its row is not kept: {request.reason}")
         sample = self._sample(request.job, trace)
-        datasets = RedisDatasets(self.jobs.store)
+        datasets = self.jobs.store.datasets
         versions = datasets.versions(dataset)
 
         def samples() -> Iterator[Sample]:

@@ -21,11 +21,11 @@ from ragassay.datasets.ir import PREFIX
 from ragassay.datasets.load import are_files, load
 from ragassay.datasets.rows import Duplicates
 from ragassay.datasets.split import SplitVersions, split_version
-from ragassay.datasets.versions import DatasetVersion, check_name, import_rows, resolve
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, check_name, import_rows, resolve
 from ragassay.evaluation.runtime import llm_of
 from ragassay.metrics.metric import METRICS
 from ragassay.sdk.progress import warner
-from ragassay.storage.datasets import FolderDatasets, open_data
+from ragassay.storage.datasets import open_data
 from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.testset.generate import GeneratedVersion, Written, calls_text, check_count, generate
 from ragassay.testset.model import QuestionWriter
@@ -41,7 +41,7 @@ class Datasets:
     """
 
     def __init__(self, home: str | Path | None = None) -> None:
-        self._store = FolderDatasets(Path(home) if home is not None else Settings().home)
+        self._store = DatasetStore.of_folder(Path(home) if home is not None else Settings().home)
 
     def import_(
         self,
@@ -72,7 +72,7 @@ class Datasets:
 
     def list(self) -> tuple[DatasetVersion, ...]:
         """The datasets by name, each with its latest version."""
-        return tuple(self._store.versions(name)[0] for name in self._store.names())
+        return tuple(versions[0] for versions in self._store.each())
 
     def versions(self, name: str) -> tuple[DatasetVersion, ...]:
         """The versions of a name, the latest first."""

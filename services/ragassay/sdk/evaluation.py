@@ -19,6 +19,7 @@ from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown, suggestion
+from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.inputs import Inputs, has_recorded, load
@@ -34,7 +35,7 @@ from ragassay.sdk.benchmark import PLACE, Benchmark, no_comparison
 from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
-from ragassay.storage.datasets import FolderDatasets, open_data
+from ragassay.storage.datasets import open_data
 from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
 from ragassay.storage.protocol import system_name
 from ragassay.systems.functions import by_name, is_function
@@ -154,7 +155,7 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, in_memory: InM
     systems = configuration.systems if in_memory.systems is None else in_memory.systems
     data = in_memory.data if in_memory.data is not None else configuration.data
     if data is not None:
-        store = FolderDatasets(Settings().home)
+        store = DatasetStore.of_folder(Settings().home)
         data = open_data(store, data, **configuration.reading, other_files=has_recorded(systems))
     read = load(data, systems, corpus=configuration.corpus, **configuration.reading)
     if configuration.labels is not None:

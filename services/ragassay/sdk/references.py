@@ -22,11 +22,10 @@ from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.core.settings import Settings
 from ragassay.core.validation import problems
 from ragassay.datasets.readers import FORMATS
-from ragassay.datasets.versions import file_or_version, reference_in
+from ragassay.datasets.versions import DatasetStore, file_or_version, reference_in
 from ragassay.evaluation.labelling import report_of
 from ragassay.reporting.objects import Report
 from ragassay.storage.benchmarks import FolderBenchmarks
-from ragassay.storage.datasets import FolderDatasets
 from ragassay.storage.folder import FolderRun, FolderStore, read_report
 from ragassay.storage.runs import REPORT_FILE
 from ragassay.storage.selection import Selection
@@ -131,7 +130,7 @@ def resolve(text: str, server: str | None = None) -> Reference:
 
 def is_stored_dataset(text: str) -> bool:
     """Is a dataset meant? A file, a run and a job of that name come first; raises NotFound for a version that is none."""
-    known, store = reference_in(text), FolderDatasets(Settings().home)
+    known, store = reference_in(text), DatasetStore.of_folder(Settings().home)
     if known is None or Path(text).exists():
         return False
     if known.prefix is not None:

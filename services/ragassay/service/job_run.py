@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ragassay import observability
+from ragassay.core.blobs import RedisBlobs
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.models import Rating, Result, Sample
 from ragassay.core.report import Report, Source
 from ragassay.service.job_state import Claim, gone
 from ragassay.service.redis import PARTIAL_FILE, RedisStore
-from ragassay.storage.blobs import RedisBlobs
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import REPORT_FILE, Run, is_pending_again, report_in
 

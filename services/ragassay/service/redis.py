@@ -20,16 +20,17 @@ from typing import Any, NamedTuple
 import orjson
 from redis.exceptions import RedisError
 
+from ragassay.core.blobs import RedisBlobs, packed, unpacked
 from ragassay.core.errors import Conflict, bad_cursor
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
+from ragassay.datasets.versions import DatasetStore
 from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS
 from ragassay.service.job_state import DAY_S, TRANSITIONS, Claim, JobState, Retention, gone, no_job
 from ragassay.service.notifications import Notification
 from ragassay.service.projects import ProjectRedis
-from ragassay.storage.blobs import RedisBlobs, packed, unpacked
 from ragassay.storage.columns import column_parts, columns_blob, pack_texts, texts_blob
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results_blob
@@ -266,6 +267,13 @@ class RedisStore(ProjectRedis):
     def blobs(self, job: str) -> RedisBlobs:
         """The blobs of a job's run. Raises NotFound for a job of another project."""
         return RedisBlobs(self.redis, self.key(job, ""), where=f"job {job}", kept_s=self.retention.reports_s)
+
+    @property
+    def datasets(self) -> DatasetStore:
+        """The datasets of the project."""
+        return DatasetStore(
+            RedisBlobs(self.redis, self.of_project("datasets:"), where="Redis", kept_s=WRITTEN_WITHIN_S)
+        )
 
     # --- chunks -----------------------------------------------------------------------------------------------
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ragassay.core.blobs import Blobs, packed, unpacked
 from ragassay.core.draws import draw_key
 from ragassay.core.models import Result
 from ragassay.datasets.dataset import plain_text
 from ragassay.metrics.failures import failure
 from ragassay.metrics.judged import QUESTIONS
 from ragassay.metrics.metric import OPERATIONAL
-from ragassay.storage.blobs import Blobs, packed, unpacked
 from ragassay.storage.protocol import ChunkId, RunRecord
 
 FIGURES = (*OPERATIONAL, "number_of_results", "relevant", "duration_ms")  # what rows have beside scores

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from ragassay.core.blobs import FolderBlobs
 from ragassay.core.errors import AssayError, BadData, NotFound
 from ragassay.core.files import (
     MAX_IN_MEMORY,
@@ -45,7 +46,6 @@ from ragassay.core.models import FrozenModel, Response, Result, Sample, Usage
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
 from ragassay.datasets.dataset import digest_of_dataset, digest_of_responses
-from ragassay.storage.blobs import FolderBlobs
 from ragassay.storage.columns import THERE, read_column, write_columns
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ragassay.core.blobs import Blobs, FolderBlobs
 from ragassay.core.errors import BadSettings, DiskFull, NotFound, UnknownName
 from ragassay.core.models import Result
-from ragassay.storage.blobs import Blobs, FolderBlobs
 from ragassay.storage.columns import (
     ID,
     THERE,

@@ -18,12 +18,12 @@ from typing import Any, Literal, TypeVar
 import orjson
 from pydantic import ValidationError
 
+from ragassay.core.blobs import Blobs
 from ragassay.core.errors import AssayError, BadData, Conflict, NotFound
 from ragassay.core.files import MAX_IN_MEMORY, LazyRows, to_lines
 from ragassay.core.models import FrozenModel, Result, Sample
 from ragassay.core.report import Report, ReportWithResults, Source
 from ragassay.core.validation import problems
-from ragassay.storage.blobs import Blobs
 from ragassay.storage.cost_records import CostRecord, record_of
 from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 

@@ -28,11 +28,10 @@ router = pages()
 @router.get("/ui/datasets")
 def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
-    every = map(library.datasets.versions, library.datasets.names())
     found = (
         versions
-        for versions in every
-        if versions and q.casefold() in f"{versions[0].name} {versions[0].description}".casefold()
+        for versions in library.datasets.each()
+        if q.casefold() in f"{versions[0].name} {versions[0].description}".casefold()
     )
     listed = list(islice(found, start, start + A_PAGE + 1))
     rows = tuple(
@@ -96,7 +95,7 @@ def _dataset(request: Request, name: str, version: VersionText = "", start: Star
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
-    rows = list(store.samples(chosen, lambda place, _: start <= place < start + A_PAGE))
+    rows = [Sample.model_validate_json(line) for line in islice(store.lines(chosen, start), A_PAGE)]
     responses = any(row.response for row in rows or islice(store.samples(chosen), 1))
     runs = tuple(_of_runs(library, chosen.name))
     latest = ", the latest" if chosen == versions[0] else ""

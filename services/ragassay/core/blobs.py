@@ -1,8 +1,9 @@
-"""The named bytes of one run, in a folder or in Redis. What a run is made of is written once, on top of them."""
+"""Named bytes, in a folder or in Redis. Runs and datasets are written once, on top of them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from ragassay.core.files import LineLog, locked, open_private, private_folder, to_lines, write_errors, write_whole
 
 _COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a Zstandard frame begins
+STAGED = "new-"  # how the name of a folder begins that is not whole yet
 _IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
 
 
@@ -42,6 +44,12 @@ class Blobs(Protocol):
 
     def write_at(self, name: str, parts: Iterable[tuple[int, bytes]]) -> None:
         """Write parts of a content in their places, in this order. Raises DiskFull."""
+
+    def publish(self, staged: str, folder: str, name: str, content: bytes) -> None:
+        """Give a staged folder its name, and put the content by which others know that it is there; in this order."""
+
+    def delete(self, folder: str, name: str = "") -> bool:
+        """Delete a folder, and the content of that name before; False if there was no such content."""
 
 
 class FolderBlobs:
@@ -102,11 +110,26 @@ class FolderBlobs:
             finally:
                 os.close(file)
 
+    def publish(self, staged: str, folder: str, name: str, content: bytes) -> None:
+        """See ``Blobs``."""
+        private_folder(self.folder / folder)
+        for file in (self.folder / staged).iterdir():
+            file.replace(self.folder / folder / file.name)
+        (self.folder / staged).rmdir()
+        self.put(name, content)
+
+    def delete(self, folder: str, name: str = "") -> bool:
+        """See ``Blobs``."""
+        if there := (self.folder / name).is_file():
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / folder, ignore_errors=True)
+        return there
+
 
 class RedisBlobs:
     """Keys of a Redis that begin with ``prefix``; those of one folder are the fields of one hash, so they expire together.
 
-    Contents that are ``put`` are compressed. ``kept_s``: after which those without a folder expire.
+    Contents that are ``put`` are compressed. ``kept_s``: after which those without a folder expire, and staged folders.
     """
 
     def __init__(self, redis: Any, prefix: str, *, where: str, kept_s: int) -> None:
@@ -134,10 +157,14 @@ class RedisBlobs:
     def put(self, name: str, content: bytes) -> None:
         """See ``Blobs``."""
         folder, _, rest = name.partition("/")
+        pipe = self._redis.pipeline(transaction=True)
         if rest:
-            self._redis.hset(self._prefix + folder, rest, packed(content))
+            pipe.hset(self._prefix + folder, rest, packed(content))
         else:
-            self._redis.set(self._prefix + name, packed(content), ex=self._kept_s)
+            pipe.set(self._prefix + folder, packed(content))
+        if not rest or folder.startswith(STAGED):
+            pipe.expire(self._prefix + folder, self._kept_s)
+        pipe.execute()
 
     def append(self, name: str, rows: Iterable[Any]) -> None:
         """See ``Blobs``."""
@@ -158,6 +185,23 @@ class RedisBlobs:
         """See ``Blobs``."""
         for start, content in parts:
             self._redis.setrange(self._prefix + name, start, content)
+
+    def publish(self, staged: str, folder: str, name: str, content: bytes) -> None:
+        """See ``Blobs``; in one step for others."""
+        known_in, _, field = name.partition("/")
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.rename(self._prefix + staged, self._prefix + folder)
+        pipe.persist(self._prefix + folder)
+        pipe.hset(self._prefix + known_in, field, packed(content))
+        pipe.execute()
+
+    def delete(self, folder: str, name: str = "") -> bool:
+        """See ``Blobs``; in one step for others."""
+        known_in, _, field = name.partition("/")
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hdel(self._prefix + known_in, field)
+        pipe.unlink(self._prefix + folder)
+        return bool(pipe.execute()[0])
 
 
 def packed(content: bytes) -> bytes:
