@@ -13,9 +13,12 @@ import pytest
 
 from api_server import problem, rows
 from polling import slowness
-from ragassay.api.submission import JobRequest
+from ragassay.api.submission import JobRequest, read
 from ragassay.config import ProjectConfig
+from ragassay.core.errors import BadData
 from ragassay.core.eval_config import EvalConfig, RunConfig
+from ragassay.core.settings import Settings
+from ragassay.service.registered import Registered
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "0" * 32
@@ -54,6 +57,11 @@ BODIES = {
     # options
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
     # rows
+    "responses of several systems in a list": (
+        row('"responses": [{"answer": "A."}]'),
+        422,
+        "should be {system: response}",
+    ),
     "an id twice": ('{"samples": [' + f'{ROW[:-1]},"query_id": 1}},' * 2 + ROW + "]}", 422, "used already"),
 }
 
@@ -65,6 +73,21 @@ def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
     assert said in document["detail"] + (document.get("where") or "")
     assert served.http.get("/v1/jobs").json() == {"jobs": [], "next": None}
     assert served.queue.sent == []
+
+
+def test_warnings_say_which_keys_of_a_row_to_rename():
+    row = {"query": "Who?", "relevant_doc_ids": ["a"], "Bot reply": "Ann.", "old_truth": "a", "new_truth": "b"}
+    _, inputs, _ = read(json.dumps({"samples": [row]}).encode(), Settings(), Registered(), None)
+    assert inputs.dataset.warnings == (
+        "Bot reply is kept as metadata; did you mean answer? rename Bot reply to answer",
+        (
+            "old_truth and new_truth are kept as metadata; did you mean ground_truth_answer? "
+            "rename old_truth to ground_truth_answer or rename new_truth to ground_truth_answer"
+        ),
+    )
+    with pytest.raises(BadData) as refused:
+        read(b'{"samples": [{"Frage": "Who?", "answer": "I."}]}', Settings(), Registered(), None)
+    assert refused.value.hint == "call the keys as we do: ragassay info schema sample"
 
 
 @pytest.mark.parametrize("value", [[[[]]], {"no such key": [[]]}, 1e300, -7.5], ids=str)

@@ -7,7 +7,7 @@ import pytest
 from ragassay.core.errors import BadData, BadInput, BadSettings
 from ragassay.core.models import Message, Sample
 from ragassay.datasets.columns import ALIASES
-from ragassay.datasets.load import MAX_DECIDING_ROWS, load, load_rows
+from ragassay.datasets.load import MAX_DECIDING_ROWS, load
 
 Q = {"query": "Where is Paris?"}
 VALUES = {
@@ -220,17 +220,6 @@ def test_load_reads_a_log_as_its_error_says(only):
 def test_load_warns_of_passages_in_a_column_of_another_name(column, value, option, write):
     warnings = load(write("a.json", [{**Q, "answer": "Ann.", column: value}])).warnings
     assert [text.rpartition("--map ")[2] for text in warnings] == ([option] if option else [])
-
-
-def test_load_rows_says_which_keys_of_a_request_to_rename():
-    row = {**Q, "Bot reply": "Ann.", "old_truth": "a", "new_truth": "b"}
-    assert load_rows([row]).warnings == (
-        "Bot reply is kept as metadata; did you mean answer? rename Bot reply to answer",
-        (
-            "old_truth and new_truth are kept as metadata; did you mean ground_truth_answer? "
-            "rename old_truth to ground_truth_answer or rename new_truth to ground_truth_answer"
-        ),
-    )
 
 
 @pytest.mark.parametrize(("name", "mapping"), [("contexts", {}), ("context", {}), ("Chunk", {"contexts": "Chunk"})])

@@ -258,6 +258,6 @@ def test_load_what_phoenix_exported():
     assert warning.startswith("no question is found (left out) in 1 of 3 traces, such as 9c5098")
 
 
-def test_load_rows_with_ids_of_traces_are_rows(only):
+def test_load_of_rows_with_ids_of_traces_are_rows(only):
     sample = only({"question": "Who?", "answer": "I.", "trace_id": "t", "span_id": "s"})
     assert sample.metadata == {"trace_id": "t", "span_id": "s"}

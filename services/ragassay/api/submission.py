@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -16,7 +17,11 @@ from ragassay.core.formatting import split_names
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
-from ragassay.datasets.load import load_named_responses, load_rows
+from ragassay.core.validation import shown
+from ragassay.datasets.dataset import Responses
+from ragassay.datasets.load import load, load_responses
+from ragassay.datasets.source import NumberedRow
+from ragassay.datasets.source import Source as Rows
 from ragassay.datasets.versions import DatasetStore, reference_in, resolve
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.panel import check_judges
@@ -31,6 +36,7 @@ from ragassay.storage.protocol import system_name
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_VARIABLES = "the variables for it are in docs/reference/environment.md"
+_RENAMING = re.compile(r"--map (?:'(\w+)=([^']+)'|(\w+)=(\S+))")  # a request has no options
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
 )
@@ -135,7 +141,7 @@ def _inputs(job: JobRequest, registered: Registered, datasets: DatasetStore) -> 
     of_rows = [row.pop("responses", None) for row in job.samples or ()]
     source, samples = _rows_of(job, datasets)
     ids = [sample.query_id for sample in samples]
-    named = load_named_responses(zip(ids, of_rows, strict=True)) if of_rows else {}
+    named = _named_responses(zip(ids, of_rows, strict=True)) if of_rows else {}
     for system in named:
         try:
             system_name(system)
@@ -161,7 +167,13 @@ def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[
     dataset that is not there.
     """
     if job.samples is not None:
-        rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
+        try:
+            rows = load(
+                Rows(Path("samples"), enumerate(job.samples, 1), counts_lines=False), max_grade=job.highest_grade
+            )
+        except BadData as error:  # its hint is about an option
+            hint = error.hint and "call the keys as we do: ragassay info schema sample"
+            raise BadData(error.problems, hint=hint) from None
         name = job.dataset or job.name or "samples"
     else:
         if job.dataset is None:
@@ -175,7 +187,32 @@ def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[
             raise NotFound(error.message, where="dataset", hint=hint) from None
         rows = version_dataset(datasets, version, max_grade=job.highest_grade)
         name = version.name
-    return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
+    warnings = tuple(_RENAMING.sub(r"rename \2\4 to \1\3", each) for each in rows.warnings)
+    return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=warnings), rows.samples
+
+
+def _named_responses(rows: Iterable[tuple[str, Any]]) -> dict[str, Responses]:
+    """Each system's responses, of rows each of which is a query's id and ``{system: response}``, or None.
+
+    Raises BadData with a line for every one that can't be read: ``samples: responses.v2: row 3: latency_ms: ...``.
+    """
+    by_system: dict[str, list[NumberedRow]] = {}
+    bad: list[str] = []
+    for number, (query_id, responses) in enumerate(rows, 1):
+        if not isinstance(responses, dict | None):
+            bad.append(f"samples: row {number}: responses: should be {{system: response}}, is {shown(responses)}")
+            continue
+        for system, response in (responses or {}).items():
+            if not isinstance(response, dict | None):
+                bad.append(f"samples: row {number}: responses.{system}: should be an object, is {shown(response)}")
+            elif response:
+                by_system.setdefault(system, []).append((number, {**response, "query_id": query_id}))
+    if bad:
+        raise BadData(bad, hint="write the rows' responses as 'responses': {'v1': {'answer': ...}, 'v2': ...}")
+    return {
+        system: load_responses(Rows(Path(f"samples: responses.{system}"), rows_of_system, counts_lines=False))
+        for system, rows_of_system in by_system.items()
+    }
 
 
 def _registered(

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, get_args
@@ -40,7 +39,6 @@ from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 logger = logging.getLogger("ragassay")
 
 MAX_DECIDING_ROWS = 1000
-_RENAMING = re.compile(r"--map (?:'(\w+)=([^']+)'|(\w+)=(\S+))")  # a request has no options
 
 
 def load(
@@ -159,20 +157,6 @@ def _with_columns(
     return reading, decide_columns(source, deciding, mapping, wanted, elsewhere)
 
 
-def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
-    """The dataset of these rows, read as those of a JSON file; errors show ``name`` in the place of the file.
-
-    Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
-    """
-    source = Source(Path(name), enumerate(rows, 1), counts_lines=False, name=name)
-    try:
-        dataset = load(source, max_grade=max_grade)
-    except BadData as error:  # a hint is about an option that a request has not
-        hint = error.hint and "call the keys as we do: ragassay info schema sample"
-        raise BadData(error.problems, hint=hint) from None
-    return replace(dataset, warnings=tuple(_RENAMING.sub(r"rename \2\4 to \1\3", each) for each in dataset.warnings))
-
-
 def load_responses(
     data: Any,
     *,
@@ -207,30 +191,6 @@ def load_responses(
     has_texts = all(isinstance(text, str) for text, _ in texts)
     warnings = (*columns.warnings, *builder.warnings())
     return Responses(source.path, responses, tuple(texts) if has_texts else (), warnings)
-
-
-def load_named_responses(rows: Iterable[tuple[str, Any]], *, name: str = "samples") -> dict[str, Responses]:
-    """For each system its responses, of rows each of which is a query's id and ``{system: response}``, or None.
-
-    Raises BadData with a line for every one that can't be read: ``samples: responses.v2: row 3: latency_ms: ...``.
-    """
-    by_system: dict[str, list[NumberedRow]] = {}
-    bad: list[str] = []
-    for number, (query_id, responses) in enumerate(rows, 1):
-        if not isinstance(responses, dict | None):
-            bad.append(f"{name}: row {number}: responses: should be {{system: response}}, is {shown(responses)}")
-            continue
-        for system, response in (responses or {}).items():
-            if not isinstance(response, dict | None):
-                bad.append(f"{name}: row {number}: responses.{system}: should be an object, is {shown(response)}")
-            elif response:
-                by_system.setdefault(system, []).append((number, {**response, "query_id": query_id}))
-    if bad:
-        raise BadData(bad, hint="write the rows' responses as 'responses': {'v1': {'answer': ...}, 'v2': ...}")
-    return {
-        system: load_responses(Source(Path(f"{name}: responses.{system}"), rows_of_system, counts_lines=False))
-        for system, rows_of_system in by_system.items()
-    }
 
 
 def join(dataset: Dataset, responses: Responses, system: str) -> dict[str, Response]:
