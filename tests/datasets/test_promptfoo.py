@@ -42,6 +42,8 @@ def test_evaluate_promptfoo_results_has_a_system_for_each_provider(write):
     lines = "\n".join(map(json.dumps, results["results"]["results"]))
     from_lines = ragassay.evaluate(write("results.jsonl", lines), metrics=["exact_match", "faithfulness"])
     assert figures(from_lines) == figures(report)
+    elsewhere = ragassay.evaluate(write("results", lines), metrics=["exact_match", "faithfulness"], format="jsonl")
+    assert figures(elsewhere) == figures(report), "the content says what a file is"
     assert list(report.systems) == ["openai-gpt-4o-mini", "ollama-llama3"]
     scores = {name: [row.scores["exact_match"].value for row in rows] for name, rows in report.results.items()}
     assert scores == {"openai-gpt-4o-mini": [1.0, 1.0], "ollama-llama3": [0.0, None]}

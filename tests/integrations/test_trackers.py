@@ -12,13 +12,13 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from handmade_reports import make_report, row
 from loopback import LoopbackServer, Quiet
 from ragassay.core.errors import MissingExtra, Unavailable
-from ragassay.integrations import mlflow, opentelemetry, tracking, wandb
+from ragassay.integrations import mlflow, opentelemetry, wandb
 from ragassay.integrations.mlflow import legal, named
 
 
 def test_figures_are_those_that_have_a_value_by_the_names_of_gates():
     report = make_report([row(1, mrr=1.0, latency=10.0, cost=0.5), row(2, mrr=None, latency=30.0), row(3, mrr=0.5)])
-    found = tracking.figures(report, "default")
+    found = report.figures()["default"]
     known = {"mrr": 0.75, "mrr.n": 2, "mrr.missing": 1, "latency_ms.p50": 20.0, "cost_usd.total": 0.5}
     assert {name: found[name] for name in known} == known
     assert found["mrr.low"] < 0.75 < found["mrr.high"]

@@ -237,6 +237,22 @@ class SystemReport(FrozenModel):
     evaluation: Evaluation
     jury: Jury | None = None
 
+    def figures(self) -> dict[str, float]:
+        """Every figure that has a value, by the names that gates use; of a mean also ``.low``, ``.high``, ``.n``, ``.missing``."""
+        values: dict[str, float | None] = {}
+        for name, mean in self.metrics.items():
+            values |= {name: mean.value, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
+            values |= {f"{name}.n": mean.n, f"{name}.missing": mean.unscored}
+        for name, part in self:
+            if isinstance(part, Distribution):
+                statistics = part.model_dump(exclude={"n", "missing"})
+                values |= {f"{name}.{statistic}": value for statistic, value in statistics.items()}
+        values["cost_per_accurate_answer"] = self.cost_per_accurate_answer.value
+        values["suspicious"] = self.evaluation.suspicious
+        for name, share in (("precision", self.refusals.precision), ("recall", self.refusals.recall)):
+            values[f"refusal_{name}"] = share.value if share else None
+        return {name: value for name, value in values.items() if value is not None}
+
 
 class Built(FrozenModel):
     """What a system was made of that ragassay ran itself. Its latencies are in its part of the report."""
@@ -325,6 +341,10 @@ class Report(FrozenModel):
     cautions: tuple[str, ...] = ()
     systems: dict[str, SystemReport]
 
+    def figures(self) -> dict[str, dict[str, float]]:
+        """{system: {figure: value}}, by the names that gates use: ``ndcg@10``, ``latency_ms.p95``."""
+        return {name: system.figures() for name, system in self.systems.items()}
+
 
 Results = Annotated[
     Sequence[Result],
@@ -354,8 +374,8 @@ class ReportWithResults(Report):
         return cls(**dict(report) | {"results": results})
 
     @property
-    def figures(self) -> Report:
-        """The report without its rows."""
+    def without_rows(self) -> Report:
+        """The figures alone."""
         return Report(**{name: value for name, value in self if name != "results"})
 
     def results_of(self, system: str) -> Sequence[Result]:

@@ -28,7 +28,8 @@ class Dataset:
 
     ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
     columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``judged_only``:
-    queries without judgments are left out; ``limited``: those beyond a limit are.
+    queries without judgments are left out; ``limited``: those beyond a limit are. ``systems``: rows of the responses that
+    the file has of several systems, by their names.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Dataset:
     warnings: tuple[str, ...] = ()
     judged_only: bool = False
     limited: bool = False
+    systems: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def partial(self) -> bool:

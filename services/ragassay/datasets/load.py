@@ -84,6 +84,7 @@ def load(
         warnings=tuple(loader.warnings),
         judged_only=any(source.judged_only for source in sources),
         limited=loader.limited,
+        systems=sources[0].systems,
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -33,19 +31,12 @@ def are_results(rows: Sequence[object]) -> bool:
     return bool(rows) and all(ours)
 
 
-def rows_in(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each test: its variables and ground truth and, if there is one system alone, its response."""
-    by_system = responses_in(results)
-    rows = {_test(one): _question(one) for one in results}
-    if len(by_system) == 1:
-        for response in next(iter(by_system.values())):
-            rows[response["query_id"]].update(response)
-    return list(rows.values())
+def read_results(results: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """A row for each test, its variables and ground truth, and the responses of each system, if there are several.
 
-
-def responses_in(results: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """For each provider, or provider and prompt if there are several prompts, a row for each response."""
-    results = list(results)
+    Those of one system alone are in the rows. A system is a provider, or a provider and a prompt if there are several
+    prompts.
+    """
     several = len({one.get("promptIdx") for one in results}) > 1
     systems: dict[str, list[dict[str, Any]]] = {}
     for one in results:
@@ -54,27 +45,12 @@ def responses_in(results: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[st
         name = _NOT_A_NAME.sub("-", name).strip("-.")[:50] or "provider"
         system = f"{name}-prompt{(one.get('promptIdx') or 0) + 1}" if several else name
         systems.setdefault(system, []).append(_response(one))
-    return systems
-
-
-def systems_of(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The responses of each system in a file of promptfoo's results; empty for any other file, and for one system alone."""
-    if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
-        return {}
-    try:
-        results = results_in(orjson.loads(path.read_bytes())) if path.suffix.lower() == ".json" else _in_lines(path)
-    except orjson.JSONDecodeError:
-        return {}  # the reader of JSON says what is wrong
-    systems = responses_in(results or ())
-    return systems if len(systems) > 1 else {}
-
-
-def _in_lines(path: Path) -> list[Mapping[str, Any]] | None:
-    """The results in JSON Lines; None for other rows, of which the first alone is read."""
-    with path.open("rb") as file:
-        rows = (orjson.loads(line) for line in file if line.strip())
-        first = list(islice(rows, 1))
-        return results_in({"results": [*first, *rows]}) if are_results(first) else None
+    rows = {_test(one): _question(one) for one in results}
+    if len(systems) > 1:
+        return list(rows.values()), systems
+    for response in next(iter(systems.values())):
+        rows[response["query_id"]].update(response)
+    return list(rows.values()), {}
 
 
 def _test(result: Mapping[str, Any]) -> str:

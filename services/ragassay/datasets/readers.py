@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
@@ -76,7 +76,8 @@ def open_source(data: Any, format: str = "auto", max_problems: int | None = None
     if promptfoo.are_results([row for _, row in first]):
         source.rows = every = list(source)
         if promptfoo.are_results(results := [row for _, row in every]):
-            source.rows, source.counts_lines = enumerate(promptfoo.rows_in(results), 1), False
+            tests, source.systems = promptfoo.read_results(results)
+            source.rows, source.counts_lines = enumerate(tests, 1), False
     is_traces = format == "traces" or (first and are_spans(first[0][1]))
     return rows_of_spans(source) if is_traces else source
 
@@ -227,7 +228,7 @@ def read_json(path: Path) -> Source:
     return source
 
 
-def _objects(source: Source, rows: list[Any]) -> Iterator[NumberedRow]:
+def _objects(source: Source, rows: Iterable[Any]) -> Iterator[NumberedRow]:
     for number, row in enumerate(rows, 1):
         try:
             yield number, object_of(row)
@@ -247,14 +248,14 @@ def _document(path: Path) -> Any:
         raise BadData([f"{path}: {error.what}"]) from None
 
 
-def _rows(source: Source, document: Any) -> list[Any]:
+def _rows(source: Source, document: Any) -> Sequence[Any]:
     """The rows of a document; its other entries become the source's name, description and metadata."""
     if isinstance(document, list):
         return document
     if are_spans(document):
         return [document]
     if (results := promptfoo.results_in(document)) is not None:
-        return promptfoo.rows_in(results)
+        return results
     lists = [key for key, value in document.items() if isinstance(value, list)] if isinstance(document, dict) else []
     keys = [key for key in lists if key in ROW_KEYS] or [key for key in lists if key in PAGE_KEYS]
     keys = keys or [key for key in lists if key == "judgments"]

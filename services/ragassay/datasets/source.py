@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,8 @@ class Source:
 
     ``columns`` are those of a header. ``cells``: values are text, as in CSV. ``canonical``: rows are Samples, or have the
     keys of one. ``judged_only``: queries without judgments are left out. ``of_traces``: ``query_id`` is the id of a trace,
-    by which no response can be joined to a dataset. After ``max_problems`` the rest is not read.
+    by which no response can be joined to a dataset. ``systems``: rows of the responses of several systems, by name. After
+    ``max_problems`` the rest is not read.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class Source:
     judged_only: bool = False
     max_problems: int | None = None
     of_traces: bool = False
+    systems: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     _problems: list[tuple[int, str]] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[NumberedRow]:

@@ -14,7 +14,6 @@ from ragassay.core.files import KeyedRows, MappedRows
 from ragassay.core.models import Response, Sample
 from ragassay.core.protocols import digest
 from ragassay.core.report import Called, Source
-from ragassay.datasets import promptfoo
 from ragassay.datasets.columns import MapOption
 from ragassay.datasets.dataset import Dataset, digest_of_responses
 from ragassay.datasets.frames import rows_in
@@ -158,7 +157,7 @@ def load(
         dataset = load_dataset(data, limit=limit, max_grade=max_grade, other_files=has_recorded(systems), **reading)
     rows = len(dataset.samples)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
-    systems = systems or promptfoo.systems_of(dataset.path)
+    systems = systems or dataset.systems
     if not systems:
         return recorded(source, dataset.samples)
 

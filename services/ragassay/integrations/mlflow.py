@@ -9,7 +9,7 @@ from typing import Any
 
 from ragassay.core.errors import MissingExtra
 from ragassay.core.report import ReportWithResults
-from ragassay.integrations.tracking import columns, figures, files, sources
+from ragassay.integrations.tracking import columns, files, sources
 
 _FORBIDDEN = re.compile(r"[^\w.\- ]+")
 
@@ -32,10 +32,10 @@ def log(report: ReportWithResults, *, experiment: str | None = None) -> list[str
     ids: list[str] = []
     with active, files(report) as folder:
         mlflow.log_artifacts(str(folder), "ragassay")
-        for name in report.systems:
+        for name, figures in report.figures().items():
             alone = len(report.systems) == 1
             with nullcontext() if alone else mlflow.start_run(run_name=name, nested=True):
-                mlflow.log_metrics(named(figures(report, name)))
+                mlflow.log_metrics(named(figures))
                 mlflow.set_tag("ragassay.run", report.run.id)
                 mlflow.log_params(sources(report, name))
                 mlflow.log_table(columns(report, name), "ragassay/rows.json")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragassay.core.errors import MissingExtra
 from ragassay.core.report import ReportWithResults
-from ragassay.integrations.tracking import columns, figures, files, sources
+from ragassay.integrations.tracking import columns, files, sources
 
 
 def log(report: ReportWithResults, *, project: str = "ragassay", **options: Any) -> list[str]:
@@ -22,12 +22,12 @@ def log(report: ReportWithResults, *, project: str = "ragassay", **options: Any)
         raise MissingExtra("logging to Weights & Biases", "wandb") from None
     into_active, ids = wandb.run is not None and len(report.systems) == 1, list[str]()
     with files(report) as folder:
-        for name in report.systems:
+        for name, figures in report.figures().items():
             of_new = {"name": f"{report.run.id} {name}", "group": report.run.id, "job_type": "evaluation", **options}
             new = nullcontext(wandb.run) if into_active else None
             with new or wandb.init(project=project, reinit="create_new", **of_new) as run:
                 run.config.update(sources(report, name))
-                run.summary.update(figures(report, name))
+                run.summary.update(figures)
                 rows = columns(report, name)
                 data = [list(row) for row in zip(*rows.values(), strict=True)]
                 run.log({"rows": wandb.Table(columns=list(rows), data=data, allow_mixed_types=True)})

@@ -34,7 +34,7 @@ def _file(report: ReportWithResults, grid: Grid) -> Iterator[bytes]:
                 cells = [_texts(column) if is_text else column for column, is_text in columns]
                 arrays = [pyarrow.array(column, field.type) for column, field in zip(cells, schema, strict=True)]
                 writer.write_table(pyarrow.table(arrays, schema))
-            writer.add_key_value_metadata({"ragassay": report.figures.model_dump_json()})
+            writer.add_key_value_metadata({"ragassay": report.without_rows.model_dump_json()})
         file.seek(0)
         yield from iter(lambda: file.read(_A_PART), b"")
 

@@ -48,7 +48,7 @@ class Benchmark(Mapping[str, Report]):
     @property
     def figures(self) -> dict[str, Any]:
         """``reports`` without rows, by dataset, and the ``comparison``."""
-        return {"reports": {name: one.figures for name, one in self.items()}, "comparison": self.comparison}
+        return {"reports": {name: one.without_rows for name, one in self.items()}, "comparison": self.comparison}
 
     def __str__(self) -> str:
         if self.comparison is not None:

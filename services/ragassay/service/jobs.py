@@ -369,7 +369,7 @@ class Jobs:
     def _finish(self, job: str, state: JobState, report: ReportWithResults) -> None:
         """Check the gates and finish the job with all that is kept of it, in one step, unless it was retried meanwhile."""
         gating, fields = Gating.model_validate(state.gating), dict[str, str]()
-        contents = {REPORT_FILE: report.figures.model_dump_json().encode()}
+        contents = {REPORT_FILE: report.without_rows.model_dump_json().encode()}
         results, alerts = self.reports.check_gates(gating, report) if gating.gates else (None, ())
         if gating.gates:
             contents[GATES_FILE] = json_document(results) if results else b""
