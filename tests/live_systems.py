@@ -7,11 +7,11 @@ from ragassay.core.models import Message, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import RequestTimer
 from ragassay.systems.http import HttpClient, HttpConfig
-from ragassay.systems.runner import LiveSystem
+from ragassay.systems.runner import JournaledSystem, LiveSystem
 
 
 def ask(queries, *, url, journal=None, ahead=False, **options):
-    """The response to each query; ``ahead``: all of them are asked before the first is looked at, as a run does."""
+    """The response to each query; ``ahead``: as a run in a folder asks, otherwise as a job does."""
     return respond(HttpConfig(kind="http", url=url, **options), queries, journal, ahead=ahead)
 
 
@@ -20,12 +20,15 @@ def respond(config, queries, journal=None, *, ahead=False, asks=None):
 
     async def all_of_them():
         reached = asks or HttpClient(config, "systems.live")
-        system = LiveSystem("live", config, reached, journal or MemoryJournal(), run="r")
+        system = LiveSystem("live", config, reached)
+        journaled = JournaledSystem(system, journal or MemoryJournal())
         samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
         try:
             if ahead:
-                await system.query_all(samples)
-            return await asyncio.gather(*map(system.respond, samples))
+                kept = {}
+                await system.query_all(samples, lambda sample, response: kept.update({sample.query_id: response}))
+                return [kept[sample.query_id] for sample in samples]
+            return await asyncio.gather(*map(journaled.respond, samples))
         finally:
             await system.close()
 

@@ -16,7 +16,6 @@ import pytest
 from endpoint import CAPITAL, Endpoint
 from offline_runs import differences, write_jsonl
 from polling import until
-from ragassay.core.protocols import Call
 from ragassay.storage.benchmarks import FolderBenchmarks
 from ragassay.storage.folder import FolderRun
 
@@ -88,15 +87,11 @@ def finished_queries(store):
     for benchmark in store.ids():
         for dataset, run in store.open(benchmark).runs.items():
             folder = store.root.parent / "runs" / run
-            if not (folder / "run.json").exists() or not (folder / "calls.jsonl").exists():
-                continue
-            lines = (folder / "calls.jsonl").read_bytes().split(b"\n")[:-1]
-            settled = {row["id"] for row in map(orjson.loads, lines) if "reply" in row}
-            for system, source in FolderRun(folder).record.systems.items():
-                for n in range(ROWS) if source.called else ():
-                    call = Call.about(f"q{n}", "answer", [source.called.run, system, f"q{n}"])
-                    if f"{system}/{call.id}" in settled:
-                        finished.add((system, f"Capital of {dataset} {n}?"))
+            for system, source in FolderRun(folder).record.systems.items() if (folder / "run.json").exists() else ():
+                if source.called:
+                    lines = (folder / "responses" / f"{system}.jsonl").read_bytes().split(b"\n")[:-1]
+                    rows = (orjson.loads(line)["query_id"].removeprefix("q") for line in lines)
+                    finished |= {(system, f"Capital of {dataset} {row}?") for row in rows}
     return finished
 
 

@@ -9,7 +9,6 @@ from offline_runs import write_jsonl
 from provider import Provider, says
 from ragassay.core.errors import BudgetReached
 from ragassay.core.package_data import folder
-from ragassay.evaluation import local
 from ragassay.storage.folder import FolderStore
 from ragassay.systems.builtin import BuiltIn
 
@@ -132,7 +131,7 @@ def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
     async def ends(*arguments):
         raise BudgetReached("enough")
 
-    monkeypatch.setattr(local, "respond", ends)
+    monkeypatch.setattr(BuiltIn, "respond", ends)
     (many / "ragassay.yaml").write_text(SYSTEMS)
     assert cli("evaluate")[0] == 4
     lines = (many / "corpus.jsonl").read_text().splitlines()

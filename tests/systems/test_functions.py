@@ -15,7 +15,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient, RegisteredConfig, make_client, system
-from ragassay.systems.runner import LiveSystem, LoadController
+from ragassay.systems.runner import JournaledSystem, LiveSystem
 
 OWN = """
 def ask(query):
@@ -29,7 +29,7 @@ retriever = Retriever()
 
 
 def ask(function, queries=("capital?",), **options):
-    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function), MemoryJournal(), run="r")
+    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function))
 
     async def all_of_them():
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
@@ -67,7 +67,8 @@ def test_ask_gives_the_earlier_turns_to_a_parameter_history(client):
     assert asyncio.run(answer_of(client, sample)).answer == "2 user And Plus?"
 
 
-def test_query_all_asks_a_row_that_failed_once_in_a_process_and_anew_in_the_next_one():
+def test_respond_of_a_journaled_system_asks_a_row_once_even_if_it_failed():
+    """It is worked on again when its judge failed; a retry asks again (tests/api/test_systems.py)."""
     asked, rows, journal = [], [Sample(query_id=q, query=q) for q in "abc"], MemoryJournal()
 
     def function(query):
@@ -76,19 +77,14 @@ def test_query_all_asks_a_row_that_failed_once_in_a_process_and_anew_in_the_next
             raise RuntimeError("not this one")
         return "Paris."
 
-    async def work(load):
-        system = LiveSystem("f", load.options, FunctionClient(function), journal, run="r", load=load)
-        await system.query_all(rows)
-        responses = [await system.respond(row) for row in rows]
+    async def work():
+        system = LiveSystem("f", LiveOptions(), FunctionClient(function))
+        responses = [await JournaledSystem(system, journal).respond(row) for row in rows]
         await system.close()
         return [response.error for response in responses]
 
-    load = LoadController(LiveOptions())
-    failed = [None, "the system raised RuntimeError: not this one", None]
-    assert [asyncio.run(work(load)) for _ in range(3)] == [failed] * 3
-    assert sorted(asked) == ["a", "b", "c"]
-    assert asyncio.run(work(LoadController(LiveOptions()))) == failed
-    assert sorted(asked) == ["a", "b", "b", "c"]
+    assert [asyncio.run(work()) for _ in range(2)] == [[None, "the system raised RuntimeError: not this one", None]] * 2
+    assert asked == ["a", "b", "c"]
 
 
 async def answers(query):
@@ -109,7 +105,7 @@ async def answers(query):
 def test_ask_a_function_returns_text_an_object_or_a_response(function, response):
     [made] = ask(function)
     assert made.latency_ms > 0
-    assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
+    assert made == Response(**response, latency_ms=made.latency_ms, timing=made.timing)
 
 
 class Retriever:
@@ -152,7 +148,7 @@ IDS = {"retrieved_doc_ids": ("d1", "d2")}
 )
 def test_ask_a_retriever_returns_ids_pairs_or_documents(retriever, response):
     [made] = ask(retriever)
-    assert made.model_dump(exclude={"timing"}) == Response(**response, latency_ms=made.latency_ms).model_dump()
+    assert made == Response(**response, latency_ms=made.latency_ms, timing=made.timing)
 
 
 RETRIEVES = "retrieve returns a list of ids, of (id, score), or of objects with id, text and score"

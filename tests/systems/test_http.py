@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import time
 import tracemalloc
 
@@ -10,15 +11,16 @@ from pydantic import ValidationError
 
 import provider as play
 from endpoint import FAULTY, Endpoint
-from live_systems import TURNS, answer_of, ask, respond
+from live_systems import TURNS, answer_of, ask
 from offline_runs import write_jsonl
 from polling import patience
 from ragassay.core.errors import BadSettings
 from ragassay.core.models import Sample
-from ragassay.llm.journal import MemoryJournal
+from ragassay.storage.folder import FolderStore
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient
 from ragassay.systems.http import HttpClient, HttpConfig, OpenAIConfig
+from ragassay.systems.runner import LiveSystem
 
 REASONS = {
     "redirects": "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed",
@@ -266,13 +268,6 @@ def test_stream_that_is_broken_is_the_error_of_its_row_and_of_no_other(endpoint,
 # --- again, in time, and measured ---
 
 
-def test_ask_does_not_ask_a_finished_query_again_and_asks_a_failed_one(endpoint):
-    journal, before = MemoryJournal(), len(endpoint.asked)
-    first, again = (ask(["capital?", "fails"], url=endpoint.url, journal=journal) for _ in range(2))
-    assert first[0] == again[0]
-    assert len(endpoint.asked) - before == 3
-
-
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("packing", ["", "gzip"])
 def test_ask_a_busy_system_again_when_it_says_and_the_wait_is_latency(status, packing):
@@ -301,13 +296,51 @@ def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
     assert all(ends[n] <= arrivals[n + 1] for n in (0, 1))
 
 
-def test_query_all_ends_with_the_first_error_of_the_journal():
-    class Full(MemoryJournal):
-        async def settle(self, call, reply):
-            raise OSError("disk full")
+def test_query_all_ends_with_the_first_response_that_can_not_be_kept():
+    def keep(sample, _):
+        raise OSError(f"disk full at {sample.query}")
 
-    with pytest.raises(OSError, match="disk full"):
-        respond(LiveOptions(), ["a", "b", "c"], Full(), ahead=True, asks=FunctionClient(lambda query: query))
+    system = LiveSystem("live", LiveOptions(concurrency=1), FunctionClient(lambda query: query))
+    with pytest.raises(OSError, match="disk full at a"):
+        asyncio.run(system.query_all([Sample(query_id=query, query=query) for query in "abc"], keep))
+
+
+def test_evaluate_keeps_answers_as_recorded_responses_and_asks_again_only_for_those_it_lacks(cli, tmp_path):
+    """A run killed after 30 answers, in the middle of a line; two of the 60 answers are errors."""
+    rows = [{"query_id": f"q{n}", "query": f"capital {n}?", "relevant_doc_ids": ["paris"]} for n in range(60)]
+    fails = {row["query"]: f"fails {row['query']}" for row in rows[::30]}
+    write_jsonl(tmp_path / "data.jsonl", [row | {"query": fails.get(row["query"], row["query"])} for row in rows])
+    options = ("data.jsonl", "--metrics", "mrr", "--json")
+    with Endpoint() as system:
+        code, out, err = cli("evaluate", *options, "--system", f"live={system.url}")
+        run = FolderStore(tmp_path / "home").open("last")
+        file = run.folder / "responses" / "live.jsonl"
+        assert (code, len(system.asked), len(file.read_bytes().splitlines())) == (0, 60, 60), err
+        calm = json.loads(out)["systems"]["live"]
+        assert calm["failed_responses"] == 2
+        assert b"Paris" not in (run.folder / "calls.jsonl").read_bytes(), "the journal keeps no answers"
+
+        shutil.rmtree(run.folder / "results")
+        (run.folder / "report.json").unlink()
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(lines[:30]) + lines[30][:25])
+        kept = {json.loads(line)["query_id"] for line in lines[:30] if b'"error"' not in line}
+        system.asked.clear()
+        code, out, err = cli("evaluate", "--resume", "last", "--json")
+        assert code == 0, err
+        again = {row["query_id"] for row in rows} - kept
+        assert sorted(f"q{body['query'].split()[-1].strip('?')}" for body, *_ in system.asked) == sorted(again)
+        assert {json.loads(line)["query_id"] for line in file.read_bytes().splitlines()} == {f"q{n}" for n in range(60)}
+        assert json.loads(out)["systems"]["live"]["metrics"] == calm["metrics"]
+
+        system.asked.clear()
+        code, out, err = cli("evaluate", *options, "--system", f"live={file}")
+        recorded = json.loads(out)["systems"]["live"]
+        assert (code, system.asked) == (0, []), err
+    assert {key: recorded[key] for key in ("metrics", "failed_responses", "latency_ms")} == {
+        key: json.loads(run.report_file.read_bytes())["systems"]["live"][key]
+        for key in ("metrics", "failed_responses", "latency_ms")
+    }
 
 
 def test_evaluate_asks_each_query_once_and_throughput_is_of_the_wall_time(evaluate):

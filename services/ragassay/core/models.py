@@ -112,8 +112,25 @@ class Message(FrozenModel):
     content: str
 
 
+class RequestTiming(FrozenModel):
+    """How a live system was asked for one response.
+
+    ``attempts``: requests that were made, the last one included. ``queue_ms``: from when the query was due until one of
+    the ``concurrency`` was free, under a ``rate`` only. ``wall_ms``: wall time since the answer before this one, so
+    that those of a run add up to the time that was spent asking.
+    """
+
+    attempts: Count = 1
+    queue_ms: Amount = 0.0
+    wall_ms: Amount = 0.0
+    warm_up: bool = False
+
+
 class Response(FrozenModel):
-    """The output of a system under test for one query. Latencies in ms, cost in USD; None is unknown, not zero."""
+    """The output of a system under test for one query. Latencies in ms, cost in USD; None is unknown, not zero.
+
+    ``timing``: how a run asked for it, if one did.
+    """
 
     answer: str | None = None
     contexts: Contexts = None
@@ -134,6 +151,7 @@ class Response(FrozenModel):
     reference_labels: ReferenceLabels = EMPTY
     error: str | None = None
     metadata: dict[str, Any] = EMPTY
+    timing: RequestTiming | None = None
 
     @field_validator("retrieved_doc_ids", "doc_ids_before_reranking")
     @classmethod
@@ -149,26 +167,6 @@ class Response(FrozenModel):
         if scores is not None and len(scores) != len(ids or ()):
             raise ValueError(f"retrieved_scores has {len(scores)} entries, retrieved_doc_ids {len(ids or ())}")
         return self
-
-
-class RequestTiming(FrozenModel):
-    """How a live system was asked for one response.
-
-    ``attempts``: requests that were made, the last one included. ``queue_ms``: from when the query was due until one of
-    the ``concurrency`` was free, under a ``rate`` only. ``wall_ms``: wall time since the answer before this one, so
-    that those of a run add up to the time that was spent asking.
-    """
-
-    attempts: Count = 1
-    queue_ms: Amount = 0.0
-    wall_ms: Amount = 0.0
-    warm_up: bool = False
-
-
-class LiveResponse(Response):
-    """A response of a system that was asked for it here."""
-
-    timing: RequestTiming = RequestTiming()
 
 
 class Sample(FrozenModel):

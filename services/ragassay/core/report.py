@@ -265,10 +265,9 @@ class Built(FrozenModel):
 
 
 class Called(FrozenModel):
-    """A system that answers while it is evaluated. ``run`` tells apart the calls of two runs."""
+    """A system that answers while it is evaluated."""
 
     configuration: dict[str, Any]
-    run: str
 
 
 class Source(FrozenModel):

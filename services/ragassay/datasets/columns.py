@@ -27,7 +27,7 @@ Wanted = Literal["dataset", "responses"]
 MapOption: TypeAlias = Mapping[str, str | Sequence[str]]
 """{our field: their column, or columns of which each file has one}."""
 
-RESPONSE_FIELDS = tuple(name for name in Response.model_fields if name != "metadata")
+RESPONSE_FIELDS = tuple(name for name in Response.model_fields if name not in ("metadata", "timing"))
 SAMPLE_FIELDS = tuple(name for name in Sample.model_fields if name not in ("metadata", "response"))
 FIELDS = (*SAMPLE_FIELDS, *RESPONSE_FIELDS)
 

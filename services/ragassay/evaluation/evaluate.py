@@ -15,7 +15,7 @@ from typing import Any
 
 from ragassay.core.aio import together
 from ragassay.core.eval_config import RunConfig
-from ragassay.core.models import LiveResponse, Rating, Result, Sample, Score
+from ragassay.core.models import Rating, Result, Sample, Score
 from ragassay.core.protocols import Embedder, Journal, System
 from ragassay.core.text import is_answerable
 from ragassay.judges.combine import combine
@@ -32,7 +32,7 @@ from ragassay.storage.protocol import ChunkId, Outcome, RunRecord
 from ragassay.storage.runs import Run
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "timing", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,6 @@ def _result(
         evaluation=rating.usage,
         waste=rating.waste,
         left_out=rating.left_out,
-        timing=response.timing if isinstance(response, LiveResponse) else None,
         duration_ms=took_ms + rating.usage.latency_ms + rating.waste.latency_ms,
         **({name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}),
         **_relevance(sample, min_grade),

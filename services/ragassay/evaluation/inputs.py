@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -109,7 +108,7 @@ def recorded_system(system: str, responses: Mapping[str, Response], warnings: tu
 
 def called_source(system: str, config: LiveOptions, rows: int) -> Source:
     """Where the responses of a system come from that a run calls."""
-    called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
+    called = Called(configuration=config.model_dump(mode="json"))
     return Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
 
 

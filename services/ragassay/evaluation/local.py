@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
 from ragassay.core.aio import ignore, together
 from ragassay.core.errors import BudgetReached, Conflict
 from ragassay.core.eval_config import Budget, RunConfig
-from ragassay.core.models import Sample, Usage
-from ragassay.core.protocols import Call, Journal, Purpose
+from ragassay.core.models import Response, Sample, Usage
+from ragassay.core.protocols import Call, Journal
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.embeddings import unavailable
 from ragassay.evaluation.aggregate import finish
-from ragassay.evaluation.evaluate import log_start, respond, work
+from ragassay.evaluation.evaluate import log_start, work
 from ragassay.evaluation.inputs import Inputs
 from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.prepare import check_names, check_unchanged, describe, prepare
@@ -93,15 +93,18 @@ async def complete(
             for line in _warnings(spec, run.record.metrics, runtime.settings):
                 notice(f"warning: {line}")
             check_unchanged(runtime, run.record)
-        progress = RowProgress(done, "answer" if spec.is_local else "judge")
-        watched = CallScope(journal, answered=progress.answered)
+        progress = RowProgress(done)
+        watched = CallScope(journal, answered=progress.replied)
 
         def finished(rows: int) -> None:
             progress.finished(rows)
             journal.ask_again(run.without_verdict)
 
         try:
-            await work_through(runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), outage_timeout_s)
+            answered = progress.row if spec.is_local else ignore
+            await work_through(
+                runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), outage_timeout_s, answered
+            )
         except BudgetReached as reached:
             reached.unknown = journal.unknown
             raise
@@ -137,53 +140,53 @@ async def work_through(
     done: Callable[[int], object] = ignore,
     waiting: Callable[[str], object] = ignore,
     outage_timeout_s: float | None = None,
+    answered: Callable[[str, str], object] = ignore,
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is called with the rows of each.
 
-    Systems answer all their queries first, then the answers are judged: a system is measured while nothing else runs.
-    ``waiting`` is called with a line on each outage; after ``outage_timeout_s``, else that of the specification, the rows
-    left get its error as their reason. A system that is called is none of the judge's provider, so it is asked once, outage or not.
+    Systems answer all their queries first, then the answers are judged, as recorded ones: a system is measured while
+    nothing else runs. ``answered`` is called with system and query of each answer. ``waiting`` is called with a line on each
+    outage; after ``outage_timeout_s``, else that of the specification, the rows left get its error as their reason. A system
+    that is called is none of the judge's provider, so it is asked once, outage or not.
     """
     record = run.record
     log_start(record, list(record.systems))
     if not run.pending():
         return
     sources = {name: source for name, source in record.systems.items() if source.called}
-    live = runtime.systems(sources, runtime.scoring_of(record), journal)
-    called = {name: system for name, system in live.items() if isinstance(system, LiveSystem)}
+    called = runtime.systems(sources, runtime.scoring_of(record), journal).values()
     try:
-        await together([system.query_all(_pending_samples(run, name)) for name, system in called.items()])
-        await through_outages(
-            lambda used: _work_on_pending(runtime, run, used, called, done),
-            journal,
-            outage_timeout_s or record.spec.performance.provider_outage_timeout_s,
-            waiting,
-        )
+        await together([_answer_all(run, system, answered) for system in called])
     finally:
-        for system in called.values():
+        for system in called:
             await system.close()
-
-
-def _pending_samples(run: FolderRun, system: str) -> Iterator[Sample]:
-    return (sample for chunk in run.pending() if chunk.system == system for sample in run.samples(chunk))
+    await through_outages(
+        lambda used: _work_on_pending(runtime, run, used, done, answered),
+        journal,
+        outage_timeout_s or record.spec.performance.provider_outage_timeout_s,
+        waiting,
+    )
 
 
 async def _work_on_pending(
-    runtime: Runtime, run: FolderRun, journal: Journal, called: Mapping[str, LiveSystem], done: Callable[[int], object]
+    runtime: Runtime,
+    run: FolderRun,
+    journal: Journal,
+    done: Callable[[int], object],
+    answered: Callable[[str, str], object],
 ) -> None:
     """Have the built-in systems answer, then judge and score the chunks without results."""
-    record, pending = run.record, run.pending()
+    record = run.record
     config = runtime.scoring_of(record)
     sources = {name: source for name, source in record.systems.items() if source.built}
     for system in runtime.systems(sources, config, journal).values():
-        if isinstance(system, BuiltIn):
-            await _answer_all(run, system)
-    chunks = iter(pending)
+        await _answer_all(run, system, answered)
+    chunks = iter(run.pending())
 
     async def worker() -> None:
         for chunk in chunks:
             try:
-                await work(run, chunk, config, journal, called.get(chunk.system))
+                await work(run, chunk, config, journal)
             except BaseException:
                 list(chunks)  # no further chunk is begun; those in flight end first, their calls may be paid
                 raise
@@ -192,37 +195,35 @@ async def _work_on_pending(
     await together([worker() for _ in range(2 + record.spec.performance.concurrency // max(record.chunk_size // 2, 1))])
 
 
-async def _answer_all(run: FolderRun, system: BuiltIn) -> None:
-    """Keep a built-in system's responses to the pending rows in the run, but where one without an error is there."""
-    with run.answering(system.name) as keep:
+async def _answer_all(run: FolderRun, system: BuiltIn | LiveSystem, answered: Callable[[str, str], object]) -> None:
+    """Keep a system's responses to the pending rows in the run, each as it comes; what is there is not asked again."""
+    with run.answering(system.name) as (rows, keep):
 
-        async def answer(sample: Sample) -> None:
-            [answered] = await respond([sample], system)
-            if answered.response is not None:
-                keep(sample.query_id, answered.response)
+        def kept(row: Sample, response: Response | None) -> None:
+            keep(row, response)
+            answered(system.name, row.query_id)
 
-        for chunk in run.pending():
-            rows = run.samples(chunk) if chunk.system == system.name else []
-            await together([answer(row) for row in rows if row.response is None or row.response.error is not None])
+        await system.query_all(rows, kept)
 
 
 class RowProgress:
-    """Reports rows to ``done`` once their first call with this ``purpose`` is answered, ahead of their chunks.
+    """Reports rows to ``done`` ahead of their chunks, each once; ``finished`` reports what is left of a chunk at its end."""
 
-    ``finished`` reports what is left of a chunk at its end.
-    """
-
-    def __init__(self, done: Callable[[int], object], purpose: Purpose) -> None:
-        self._done, self._purpose, self._ahead = done, purpose, 0
+    def __init__(self, done: Callable[[int], object]) -> None:
+        self._done, self._ahead = done, 0
         self._rows: set[tuple[str, str]] = set()
 
-    def answered(self, call: Call) -> None:
-        """A call has a reply, now or from before. Its id begins with the system's name."""
-        row = call.id.partition("/")[0], call.query_id
-        if call.purpose == self._purpose and row not in self._rows:
-            self._rows.add(row)
+    def row(self, system: str, query_id: str) -> None:
+        """A row is done but for what takes no time."""
+        if (system, query_id) not in self._rows:
+            self._rows.add((system, query_id))
             self._ahead += 1
             self._done(1)
+
+    def replied(self, call: Call) -> None:
+        """A call has a reply, now or from before. Its id begins with the system's name."""
+        if call.purpose == "judge":
+            self.row(call.id.partition("/")[0], call.query_id)
 
     def finished(self, rows: int) -> None:
         """A chunk of so many rows is done: report as many as are not reported yet."""

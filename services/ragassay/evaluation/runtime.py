@@ -213,7 +213,7 @@ class Runtime:
     def systems(
         self, sources: Mapping[str, Source], config: ScoringConfig, journal: Journal
     ) -> dict[str, BuiltIn | LiveSystem]:
-        """The systems among these that answer now: built-in ones, and those that are called; their calls are in ``journal``.
+        """The systems among these that answer now. ``journal``: of the calls of the models of built-in ones.
 
         Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed since ``sources``.
         """
@@ -226,7 +226,7 @@ class Runtime:
                 scope = CallScope(journal, name)
                 live[name] = BuiltIn(name, system, retriever, answerer(system, self.settings, config.prices, scope))
             elif source.called is not None:
-                live[name] = self._called(name, source.called, CallScope(journal, name))
+                live[name] = self._called(name, source.called)
         return live
 
     def _retriever(self, built: Built, system: SystemConfig, embedder: Embedder | None) -> Pipeline:
@@ -238,13 +238,13 @@ class Runtime:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         return build(system, corpus, cache=self.settings.home / "cache" / "indexes", embedder=embedder)
 
-    def _called(self, name: str, called: Called, journal: Journal) -> LiveSystem:
+    def _called(self, name: str, called: Called) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""
         if name not in self._live or self._live[name].configuration != called.configuration:
             options, client = self._client(name, called.configuration)
             self._live[name] = _SharedSystem(called.configuration, options, client, LoadController(options))
         shared = self._live[name]
-        return LiveSystem(name, shared.options, shared.client, journal, run=called.run, load=shared.load)
+        return LiveSystem(name, shared.options, shared.client, shared.load)
 
     def _client(self, name: str, configuration: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
         where, kind = f"systems.{name}", configuration.get("kind")

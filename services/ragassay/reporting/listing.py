@@ -121,7 +121,8 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
         about["plugins"] = tuple(name for name in record.plugins if name.endswith(".py") or " " not in name)
         if run.report_file.exists():
             return RunSummary.of(record, "finished", Headline.of_report(run.report()), passed=run.passed, **about)
-        about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
+        answering = [name for name, source in record.systems.items() if source.answers]
+        about["answered"] = rows_with_replies(run.folder, answering)
         return RunSummary.of(record, "unfinished", Headline(), passed=None, **about)
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))

@@ -37,7 +37,8 @@ class Retry:
     """Rows of a chunk that are tried again, for the ``number``th time: their calls are apart from those before.
 
     A reply that was settled before is used, and adds nothing to what the row has spent: its result has that. ``unread``:
-    queries without a verdict; calls about them are made again whose reply could not be read, whatever a cache has.
+    queries without a verdict; calls about them are made again whose reply could not be read, whatever a cache has. So is
+    an answer that is an error.
     """
 
     number: int
@@ -116,7 +117,7 @@ class RedisJournal(StoredJournal):
         for place, blob in enumerate(self._store.redis.hmget(self._calls, retry.ids(call))):
             if blob is not None:
                 reply = _reply(blob)
-                if place and reply.unreadable and call.query_id in retry.unread:
+                if place and reply.unreadable and (call.purpose == "answer" or call.query_id in retry.unread):
                     return None, True
                 counted = place == 0 or call.purpose == "answer"  # what an answer took is in no row's evaluation
                 return (reply if counted else reply.model_copy(update={"usage": Usage(), "waste": Usage()})), False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,7 +168,7 @@ class Registered:
             return source.model_copy(update={"built": built})
         shown = _without_folder(source.called.configuration) if source.called else {}
         shown |= {key: {} for key in ("headers", "options") if key in shown}
-        called = Called(configuration=shown, run=uuid.uuid4().hex)
+        called = Called(configuration=shown)
         return source.model_copy(update={"called": called})
 
     def _described(self, system: RegisteredSystem) -> Source:

@@ -14,7 +14,6 @@ from redis.exceptions import LockNotOwnedError, RedisError
 from ragassay import observability
 from ragassay.core.errors import Unavailable
 from ragassay.core.protocols import Journal
-from ragassay.core.report import Source
 from ragassay.evaluation import outage
 from ragassay.evaluation.evaluate import log_start, work
 from ragassay.evaluation.outage import given_up_text
@@ -27,7 +26,7 @@ from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.service.registered import Registered
 from ragassay.storage.protocol import Outcome
 from ragassay.systems.builtin import BuiltIn
-from ragassay.systems.runner import LiveSystem
+from ragassay.systems.runner import JournaledSystem
 
 logger = logging.getLogger("ragassay.jobs")
 
@@ -115,29 +114,20 @@ class Chunks:
         self, project_store: RedisStore, run: JobRun, claim: Claim, journal: Journal
     ) -> Outcome:
         source = run.record.systems[claim.system]
-        system = self._answering(project_store, run, claim, source, journal)
-        try:
-            return await work(run, claim, self._runtime.scoring_of(run.record), journal, system)
-        finally:
-            if isinstance(system, LiveSystem):
-                await system.close()
-
-    def _answering(
-        self, project_store: RedisStore, run: JobRun, claim: Claim, source: Source, journal: Journal
-    ) -> BuiltIn | LiveSystem | None:
-        """The chunk's system where it answers now; None where its responses are recorded.
-
-        A system that is called is none of the judge's provider: it is asked whether that one fails or not.
-        """
-        if source.called is None and source.built is None:
-            return None
-        own = self._registered.own(claim.system, source)
-        calls = journal if source.called is None else _calls(project_store, claim, run, cache=False)
         config = self._runtime.scoring_of(run.record)
-        system = self._runtime.systems({claim.system: own}, config, calls)[claim.system]
+        if not source.answers:
+            return await work(run, claim, config, journal)
+        own = self._registered.own(claim.system, source)
+        system = self._runtime.systems({claim.system: own}, config, journal)[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models)
-        return system
+            return await work(run, claim, config, journal, system)
+        # It is none of the judge's provider: it is asked whether that one fails or not.
+        answers = CallScope(_calls(project_store, claim, run, cache=False), claim.system)
+        try:
+            return await work(run, claim, config, journal, JournaledSystem(system, answers))
+        finally:
+            await system.close()
 
     def _run_leased(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""

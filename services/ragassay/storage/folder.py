@@ -2,12 +2,12 @@
 
 run.json                 what is evaluated: data, systems, configuration
 samples.jsonl            the dataset's rows
-responses/<system>.jsonl the recorded responses; those of a built-in system are written before any is judged
+responses/<system>.jsonl the recorded responses; of a system that answers in the run, each as it comes, before any is judged
 results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
 gates.json               the result of the last ``ragassay gate`` of it
 columns-<system>, texts/ figures and texts of a long run's rows, or of one that was looked at, so that pages choose
                          rows without reading them
-calls.jsonl              every finished call to the judge
+calls.jsonl              every attempt of a call to a model, and the replies
 report.json              the figures, written last; its rows are those in results/
 labels.jsonl             what people said of its rows, where somebody labelled some
 """
@@ -38,6 +38,7 @@ from ragassay.core.files import (
     LineRows,
     locked,
     private_folder,
+    read_lines,
     to_lines,
     write_errors,
     write_whole,
@@ -74,7 +75,7 @@ class FolderRun(Run):
     def __init__(self, folder: Path) -> None:
         self.folder, self.blobs = folder, FolderBlobs(folder)
         self._again: dict[ChunkId, None] = {}  # chunks whose failed rows are evaluated again
-        self._responses_read: dict[str, Mapping[str, Response]] = {}
+        self._responses_read: dict[str, Mapping[str, Any]] = {}
         self.failed_rows = 0  # committed through this object, that would be pending again
         self.without_verdict: set[tuple[str, str]] = set()  # of these, system and query id of those without a verdict
         self.forgotten: Mapping[tuple[str, str], Usage] = {}  # what replies took that are not used again, by row
@@ -139,15 +140,33 @@ class FolderRun(Run):
         return [sample for sample, result in before if is_pending_again(result, source)]
 
     @contextmanager
-    def answering(self, system: str) -> Iterator[Callable[[str, Response], None]]:
-        """What keeps the response of a system to a query, by its id; the last one counts. Raises DiskFull."""
-        log = LineLog(self.folder / "responses" / f"{system}.jsonl")
+    def answering(self, system: str) -> Iterator[tuple[Iterator[Sample], Callable[[Sample, Response | None], None]]]:
+        """The pending rows that a system has to answer, and what keeps each response as it comes. Raises DiskFull.
+
+        Errors are answered anew: they leave the file first, so that each query is there once.
+        """
+        path = self.folder / "responses" / f"{system}.jsonl"
+        log = LineLog(path)
         log.cut_torn_line()
+        rows = self._pending_rows(system)
+        if failed := {row.query_id for row in rows if row.response and row.response.error is not None}:
+            log.close()
+            kept = (row for row in read_lines(path) if row["query_id"] not in failed)
+            write_whole(path, to_lines(kept), private=True)
+            log = LineLog(path)
+        self._responses_read.pop(system, None)
+        answered = self._responses(system)
         try:
-            yield lambda query, response: log.append(_response_row(query, response))
+            yield (
+                (row for row in self._pending_rows(system) if row.query_id not in answered),
+                lambda row, response: log.append(_response_row(row.query_id, response)),
+            )
         finally:
             log.close()
             self._responses_read.pop(system, None)
+
+    def _pending_rows(self, system: str) -> Iterator[Sample]:
+        return (row for chunk in self.pending() if chunk.system == system for row in self.samples(chunk))
 
     def commit(self, chunk: ChunkId, results: Sequence[Result]) -> Outcome:
         """Write a chunk's results in one step; rows that were evaluated again take the place of the failed ones."""
@@ -240,10 +259,10 @@ class FolderRun(Run):
     def _by_query(self) -> dict[str, int]:
         return _places_of(self.folder / "samples.jsonl")
 
-    def _responses(self, system: str) -> Mapping[str, Response]:
+    def _responses(self, system: str) -> Mapping[str, Any]:
         if system not in self._responses_read:
             path = self.folder / "responses" / f"{system}.jsonl"
-            rows = _rows_of(path, _RecordedResponse)
+            rows = _rows_of(path, _Answer if self.record.systems[system].answers else _RecordedResponse)
             self._responses_read[system] = KeyedRows(rows, _places_of(path), attrgetter("response"))
         return self._responses_read[system]
 
@@ -264,6 +283,11 @@ def _places_of(path: Path) -> dict[str, int]:
 class _RecordedResponse(FrozenModel):
     query_id: str
     response: Response
+
+
+class _Answer(FrozenModel):
+    query_id: str
+    response: Response | None
 
 
 class _Keyed(FrozenModel, extra="ignore"):
@@ -408,8 +432,8 @@ def _with_waste(row: Result, usage: Usage | None) -> Result:
     return row if usage is None else row.model_copy(update={"waste": row.waste + usage})
 
 
-def _response_row(query_id: str, response: Response) -> dict[str, Any]:
-    return {"query_id": query_id, "response": response.model_dump(mode="json", exclude_defaults=True)}
+def _response_row(query_id: str, response: Response | None) -> dict[str, Any]:
+    return {"query_id": query_id, "response": response and response.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _checked(run: FolderRun) -> FolderRun:

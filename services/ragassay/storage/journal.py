@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,15 +80,17 @@ class CallCache:
         self._warn(f"calls are neither taken from the cache nor kept in it: {self._path}: {error}")
 
 
-def rows_with_replies(path: Path) -> int:
-    """The number of rows that the calls of a run have a reply for, of whatever chunk; 0 if no call was made."""
+def rows_with_replies(folder: Path, answering: Iterable[str]) -> int:
+    """The number of rows of a run that have a response of a system that answers in it, or a reply of a model."""
     rows = set()
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        for line in file:
-            if b'"reply":' in line:
-                with suppress(orjson.JSONDecodeError):  # a line that a kill has cut
-                    call = orjson.loads(line)
-                    rows.add((call["id"].partition("/")[0], call["query_id"]))
+    files = [(folder / "responses" / f"{system}.jsonl", system) for system in answering]
+    for path, system in [*files, (folder / "calls.jsonl", "")]:
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            for line in file:
+                if system or b'"reply":' in line:
+                    with suppress(orjson.JSONDecodeError):  # a line that a kill has cut
+                        row = orjson.loads(line)
+                        rows.add((system or row["id"].partition("/")[0], row["query_id"]))
     return len(rows)
 
 

@@ -6,10 +6,11 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from ragassay.core.aio import together
 from ragassay.core.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.core.models import Response, Sample
 from ragassay.core.prompts import load
@@ -97,6 +98,19 @@ class BuiltIn:
                         await asyncio.to_thread(self._answerer.warm_up)
                     return await self._respond(sample)
             return await self._respond(sample)
+
+    async def query_all(self, samples: Iterable[Sample], keep: Callable[[Sample, Response], object]) -> None:
+        """Respond to all of these; ``keep`` is called with each response as it comes."""
+        rows = iter(samples)
+
+        async def answer() -> None:
+            for sample in rows:
+                keep(sample, await self.respond(sample))
+
+        await together([answer() for _ in range(self.config.concurrency)])
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
     async def _respond(self, sample: Sample) -> Response:
         await self._retrieving.acquire()

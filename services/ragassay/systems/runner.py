@@ -1,35 +1,32 @@
-"""Asks a live system once for each query of a run: in time, several at once, and never twice for one answer."""
+"""Asks a live system once for each query of a run: in time, and several at once."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from ragassay import observability
 from ragassay.core.errors import BadInput, reason_from
-from ragassay.core.models import LiveResponse, RequestTiming, Result, Sample, Usage
+from ragassay.core.models import RequestTiming, Response, Result, Sample, Usage
 from ragassay.core.protocols import Call, Journal, Reply
 from ragassay.core.report import Load
 from ragassay.systems.base import LiveOptions, RequestTimer, SystemClient
 
-_ONE = Usage(calls=1)
 _MEASURED = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
 
 
 class LoadController:
     """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
 
-    ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended. ``failed`` are
-    responses with an error by run and query: a row that is worked on again, since its judge failed, takes it again.
+    ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended.
     """
 
     def __init__(self, options: LiveOptions) -> None:
         self.options, self.users = options, 0
         self.slots = asyncio.Semaphore(options.concurrency)
-        self.failed: dict[tuple[str, str], LiveResponse] = {}
         self._warming = asyncio.Lock()
         self._warmed = self._asking = 0
         self._next_due = self._last = 0.0
@@ -84,24 +81,17 @@ class LoadController:
 
 
 class LiveSystem:
-    """Asks a system once for each query of a run: what has answered is in the journal, so a resumed run does not ask again.
+    """Asks a system for its responses.
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
-    failed are in it. A query that fails is a response with an error. ``run`` keeps the calls of two runs apart; if
-    these go on at the same time, ``client`` and ``load`` are those of both.
+    failed are in it. A query that fails is a response with an error. ``client`` and ``load`` are those of all runs that ask
+    the system at the same time.
     """
 
     def __init__(
-        self,
-        name: str,
-        options: LiveOptions,
-        client: SystemClient,
-        journal: Journal,
-        *,
-        run: str,
-        load: LoadController | None = None,
+        self, name: str, options: LiveOptions, client: SystemClient, load: LoadController | None = None
     ) -> None:
-        self._name, self.options, self._client, self._journal, self._run = name, options, client, journal, run
+        self._name, self.options, self._client = name, options, client
         self._load, self._began = load or LoadController(options), False
 
     @property
@@ -109,25 +99,24 @@ class LiveSystem:
         """The system's name in reports."""
         return self._name
 
-    async def query_all(self, samples: Iterable[Sample]) -> None:
-        """Ask about all of these without a break, each when it is due; ``respond`` then has the answers.
+    async def query_all(self, samples: Iterable[Sample], keep: Callable[[Sample, Response | None], object]) -> None:
+        """Ask about all of these without a break, each when it is due; ``keep`` is called with each response as it comes.
 
-        ``samples`` are taken one by one, when the next one is to be asked. Those that failed before are not asked again.
+        ``samples`` are taken one by one, when the next one is to be asked.
         """
+        self._begin()
         await self._client.warm_up()
         tasks: set[asyncio.Task[None]] = set()
         with self._load.asking():
             try:
                 for sample in samples:
-                    if (self._run, sample.query_id) in self._load.failed:
-                        continue
                     if self.options.rate is None and len(tasks) >= self.options.concurrency:
                         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     for ended in [task for task in tasks if task.done()]:
                         tasks.remove(ended)
                         ended.result()
                     begun = asyncio.Event()
-                    tasks.add(asyncio.create_task(self._ask_ahead(sample, begun)))
+                    tasks.add(asyncio.create_task(self._ask_ahead(sample, begun, keep)))
                     await begun.wait()
                 await asyncio.gather(*tasks)
             finally:
@@ -135,19 +124,18 @@ class LiveSystem:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask_ahead(self, sample: Sample, begun: asyncio.Event) -> None:
+    async def _ask_ahead(
+        self, sample: Sample, begun: asyncio.Event, keep: Callable[[Sample, Response | None], object]
+    ) -> None:
         try:
-            response = await self._journaled(sample, begun)
+            keep(sample, await self._ask_when_due(sample, begun))
         finally:
             begun.set()
-        if response is not None and response.error is not None:
-            self._load.failed[self._run, sample.query_id] = response
 
-    async def respond(self, sample: Sample) -> LiveResponse | None:
+    async def respond(self, sample: Sample) -> Response | None:
         """The system's response, or its error."""
-        if failed := self._load.failed.get((self._run, sample.query_id)):
-            return failed
-        return await self._journaled(sample, asyncio.Event())
+        self._begin()
+        return await self._ask_when_due(sample, asyncio.Event())
 
     async def close(self) -> None:
         """Close connections that no other run uses."""
@@ -157,24 +145,12 @@ class LiveSystem:
         if not self._load.users:
             await self._client.close()
 
-    def _call(self, sample: Sample) -> Call:
+    def _begin(self) -> None:
         if not self._began:
             self._began = True
             self._load.begin()
-        return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
 
-    async def _journaled(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
-        """The response that the journal has, else what the system answers now; a failure is not kept there."""
-        async with self._journal.attempt(self._call(sample), _ONE) as attempt:
-            if attempt.reply is not None:
-                return LiveResponse.model_validate_json(attempt.reply.text) if attempt.reply.text else None
-            attempt.free()  # a query that fails costs nothing here
-            response = await self._ask_when_due(sample, begun)
-            if response is None or response.error is None:
-                attempt.settle(Reply(text=response.model_dump_json(exclude_defaults=True) if response else ""))
-            return response
-
-    async def _ask_when_due(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+    async def _ask_when_due(self, sample: Sample, begun: asyncio.Event) -> Response | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
         await self._client.warm_up()
         with self._load.asking():
@@ -184,8 +160,7 @@ class LiveSystem:
                     if response is None:
                         return None
                     apart: dict[str, Any] = dict.fromkeys(_MEASURED)  # these latencies count apart
-                    apart["timing"] = response.timing.model_copy(update={"warm_up": True})
-                    return response.model_copy(update=apart)
+                    return _timed(response.model_copy(update=apart), warm_up=True)
             due = await self._load.wait_until_due()
             begun.set()
             full = self._load.slots.locked()
@@ -195,10 +170,9 @@ class LiveSystem:
                 if response is None:
                     return None
                 queue_ms = 0.0 if due is None or not full else (now - due) * 1000
-                timing = {"queue_ms": queue_ms, "wall_ms": self._load.wall_ms()}
-                return response.model_copy(update={"timing": response.timing.model_copy(update=timing)})
+                return _timed(response, queue_ms=queue_ms, wall_ms=self._load.wall_ms())
 
-    async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
+    async def _ask(self, sample: Sample, began: float) -> Response | None:
         with observability.span("ask system", "client", {"ragassay.system": self._name}) as span:
             response = await self._request(sample, began)
             failed = response is not None and response.error is not None
@@ -207,29 +181,57 @@ class LiveSystem:
         observability.count("system_requests", "failed" if failed else "answered")
         return response
 
-    async def _request(self, sample: Sample, began: float) -> LiveResponse | None:
+    async def _request(self, sample: Sample, began: float) -> Response | None:
         clock = RequestTimer(began, time.perf_counter() + self.options.timeout_s)
         try:
             async with asyncio.timeout(self.options.timeout_s):
                 answered = await self._client.ask(sample, clock)
             if answered is None:
                 return None
-            response = LiveResponse(**{**answered.__dict__, **clock.measured(answered)})
+            response = Response(**{**answered.__dict__, **clock.measured(answered)})
             response.model_dump_json()  # what can't be written down would end the run
         except TimeoutError:
-            response = LiveResponse(error=self._late(clock))
+            response = Response(error=self._late(clock))
         except BadInput as error:
-            response = LiveResponse(error=error.message)
+            response = Response(error=error.message)
         except ValueError as error:
-            response = LiveResponse(error=f"the reply can't be kept: {reason_from(error)}")
-        timing = RequestTiming(attempts=clock.attempts)
-        return response.model_copy(update={"timing": timing})
+            response = Response(error=f"the reply can't be kept: {reason_from(error)}")
+        return response.model_copy(update={"timing": RequestTiming(attempts=clock.attempts)})
 
     def _late(self, clock: RequestTimer) -> str:
         within, first_ms = f"{self.options.timeout_s:g} s", clock.first_token_ms
         if first_ms is None:
             return f"no answer within {within}"
         return f"the answer had not ended after {within}; its first part came after {first_ms:.0f} ms"
+
+
+def _timed(response: Response, **timing: Any) -> Response:
+    known = response.timing or RequestTiming()
+    return response.model_copy(update={"timing": known.model_copy(update=timing)})
+
+
+class JournaledSystem:
+    """A live system whose responses a journal keeps, so that no query is asked twice."""
+
+    def __init__(self, system: LiveSystem, journal: Journal) -> None:
+        self._system, self._journal = system, journal
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+        return self._system.name
+
+    async def respond(self, sample: Sample) -> Response | None:
+        """The response that the journal has, else what the system answers now. A retry asks again for one with an error."""
+        call = Call.about(sample.query_id, "answer", [self.name, sample.query_id])
+        async with self._journal.attempt(call, Usage(calls=1)) as attempt:
+            if attempt.reply is not None:
+                return Response.model_validate_json(attempt.reply.text) if attempt.reply.text else None
+            attempt.free()  # a query that is broken off costs nothing here
+            response = await self._system.respond(sample)
+            text = response.model_dump_json(exclude_defaults=True) if response else ""
+            attempt.settle(Reply(text=text, unreadable=response is not None and response.error is not None))
+            return response
 
 
 class LoadStats:
