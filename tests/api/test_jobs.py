@@ -290,7 +290,11 @@ def test_lists_are_read_page_by_page_in_an_order_that_stays(served):
         served.http.post("/v1/schedules/a/run")
         served.work()
         jobs.append(served.http.get("/v1/jobs?limit=1").json()["jobs"][0]["id"])
+    hooks = [f"https://alerts.example/{n}" for n in range(3)]
+    for hook in hooks:
+        served.http.post("/v1/webhooks", json={"url": hook})
     for path, key, wanted in (
+        ("/v1/webhooks", "url", hooks),
         ("/v1/jobs", "id", jobs[::-1]),
         ("/v1/alerts", "job", jobs[::-1]),
         ("/v1/schedules/a/runs", "job", jobs[::-1]),
@@ -306,6 +310,16 @@ def test_lists_are_read_page_by_page_in_an_order_that_stays(served):
             assert [one[key] for page in listed for one in page] == wanted, path
         if path not in ("/v1/schedules", "/v1/datasets"):  # whose cursor is a name
             assert "cursor" in problem(served.http.get(path, params={"cursor": "x"}), 422)["detail"], path
+
+
+def test_an_entry_that_is_deleted_between_two_pages_ends_no_list(served):
+    made = [
+        served.http.post("/v1/webhooks", json={"url": f"https://a.example/{n}"}).json()["webhook"] for n in range(3)
+    ]
+    listed = pages(served, "/v1/webhooks", limit=1)
+    for hook in made:
+        assert next(listed) == [hook]
+        served.http.delete(f"/v1/webhooks/{hook['id']}")
 
 
 def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypatch):

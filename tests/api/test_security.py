@@ -149,7 +149,7 @@ def test_a_key_is_made_used_and_revoked_over_http(locked):
             assert operator.delete(f"/v1/keys/{made['id']}").json() == listed
             assert problem(http.get("/v1/jobs"), 401)["detail"] == "the key is missing or wrong"
         problem(operator.delete(f"/v1/keys/{made['id']}"), 404)
-        assert operator.get("/v1/keys").json() == {"keys": []}
+        assert operator.get("/v1/keys").json() == {"keys": [], "next": None}
 
 
 def test_an_operator_of_a_project_makes_keys_of_that_project_only(locked):
@@ -157,7 +157,12 @@ def test_an_operator_of_a_project_makes_keys_of_that_project_only(locked):
         problem(operator.post("/v1/keys", json={"name": "x", "project": "docs"}), 422)
         problem(operator.post("/v1/keys", json={"name": "x"}, headers={"X-Ragassay-Project": "docs"}), 403)
         assert operator.post("/v1/keys", json={"name": "x"}).json()["project"] == "search"
-        assert len(operator.get("/v1/keys").json()["keys"]) == 2
+        first, second = operator.get("/v1/keys").json()["keys"]
+        page = operator.get("/v1/keys?limit=1").json()
+        assert page["keys"] == [first]
+        rest = operator.get("/v1/keys", params={"cursor": page["next"]}).json()
+        assert rest == {"keys": [second], "next": None}
+        assert "cursor" in problem(operator.get("/v1/keys?cursor=x"), 422)["detail"]
 
 
 def test_a_project_has_a_bounded_number_of_keys(locked, monkeypatch):

@@ -25,10 +25,10 @@ def test_a_webhook_is_added_listed_without_its_secrets_and_deleted(served):
         "created_at": made["webhook"]["created_at"],
         **dict.fromkeys(("last_at", "last_status", "last_error")),
     }
-    assert served.http.get("/v1/webhooks").json() == {"webhooks": [made["webhook"]]}
+    assert served.http.get("/v1/webhooks").json() == {"webhooks": [made["webhook"]], "next": None}
     assert served.http.post(f"/v1/webhooks/{hook}/test").json() == made["webhook"]
     assert served.http.delete(f"/v1/webhooks/{hook}").json() == made["webhook"]
-    assert served.http.get("/v1/webhooks").json() == {"webhooks": []}
+    assert served.http.get("/v1/webhooks").json() == {"webhooks": [], "next": None}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_webhook_is_added_listed_without_its_secrets_and_deleted(served):
 def test_what_is_no_webhook_is_refused_with_the_place(served, body, said):
     document = problem(served.http.post("/v1/webhooks", json=body), 422)
     assert said in f"{document.get('where')} {document['detail']}"
-    assert served.http.get("/v1/webhooks").json() == {"webhooks": []}
+    assert served.http.get("/v1/webhooks").json() == {"webhooks": [], "next": None}
 
 
 def test_a_test_is_delivered_and_the_list_shows_its_outcome(served):

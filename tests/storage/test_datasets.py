@@ -191,7 +191,7 @@ def test_rows_go_with_their_version(store, server, tmp_path):
     store.delete(first)
     assert (store.versions("mine"), list(store.samples(other))) == ([second], ROWS)
     assert [[version.name for version in one] for one in store.each()] == [["mine"], ["yours"]]
-    assert [one[0].name for one in store.each(after="mine")] == ["yours"]
+    assert [one[0].name for one in store.each(["yours"])] == ["yours"]
     store.delete(other)
     assert store.names() == ["mine"]
     with pytest.raises(NotFound, match="are gone"):

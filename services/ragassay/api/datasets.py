@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import BrokenWorkerProcess, fail_after, to_process
@@ -15,7 +14,8 @@ from ragassay.api import dataset_work as work
 from ragassay.api.dependencies import LOCATED, Page, QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond
 from ragassay.api.uploads import TABLES, received
-from ragassay.core.errors import AssayError, BadData, NotFound, Unavailable, UnknownName, bad_cursor
+from ragassay.core.errors import AssayError, BadData, NotFound, Unavailable, UnknownName
+from ragassay.core.paging import BY_TIME, bad_cursor, by_time, page_of
 from ragassay.datasets.versions import (
     NAME,
     REFERENCE,
@@ -111,9 +111,8 @@ async def upload_dataset(
 @router.get("")
 def list_datasets(datasets: Reads, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
-    page = [versions[0] for versions in islice(datasets.each(after=query.cursor or ""), query.limit + 1)]
-    more = len(page) > query.limit
-    return DatasetPage(datasets=tuple(page[: query.limit]), next=page[query.limit - 1].name if more else None)
+    names, after = page_of(datasets.names(), str, form=NAME, **dict(query))
+    return DatasetPage(datasets=tuple(versions[0] for versions in datasets.each(names)), next=after)
 
 
 @router.get("/{dataset}")
@@ -126,13 +125,12 @@ def get_dataset(datasets: Reads, dataset: Named) -> DatasetVersion:
 def list_versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
-    versions = datasets.versions(dataset)
-    digests = [version.digest for version in versions]
-    if query.cursor is not None and query.cursor not in digests:
-        raise bad_cursor(query.cursor)
-    first = digests.index(query.cursor) + 1 if query.cursor else 0
-    last = first + query.limit
-    return DatasetPage(datasets=tuple(versions[first:last]), next=digests[last - 1] if last < len(versions) else None)
+    versions, after = page_of(datasets.versions(dataset), _order, form=BY_TIME, descending=True, **dict(query))
+    return DatasetPage(datasets=versions, next=after)
+
+
+def _order(version: DatasetVersion) -> str:
+    return by_time(version.imported_at, version.digest)
 
 
 @router.get("/{dataset}/rows", response_model=RowPage)

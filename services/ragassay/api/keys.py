@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import json_body
-from ragassay.api.dependencies import jobs_of, scoped
+from ragassay.api.dependencies import Page, jobs_of, scoped
 from ragassay.api.problems import takes
 from ragassay.api.security import Operator
 from ragassay.core.errors import NotFound
 from ragassay.core.models import FrozenModel
+from ragassay.core.paging import BY_TIME, by_time, page_of
 from ragassay.service.access import LONGEST_NAME, SCOPES, Access, ApiKey, MadeKey, Permission, Requester
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
@@ -49,15 +50,21 @@ class NewKey(FrozenModel):
 
 
 class KeyList(FrozenModel):
-    """All keys of the project, the oldest first."""
+    """A page of the project's keys, the oldest first."""
 
     keys: tuple[ApiKey, ...]
+    next: str | None = None
 
 
 @router.get("")
-def list_keys(keys: Keys) -> KeyList:
-    """The project's keys without their secrets."""
-    return KeyList(keys=tuple(keys.listed()))
+def list_keys(keys: Keys, query: Annotated[Page, Query()]) -> KeyList:
+    """The project's keys without their secrets, the oldest first."""
+    page, after = page_of(keys.listed(), _order, form=BY_TIME, **dict(query))
+    return KeyList(keys=page, next=after)
+
+
+def _order(key: ApiKey) -> str:
+    return by_time(key.created_at, key.id)
 
 
 @router.post("", status_code=201, openapi_extra=takes("NewKey"))

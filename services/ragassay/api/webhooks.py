@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from anyio import to_thread
@@ -13,6 +14,7 @@ from ragassay.api.dependencies import Page, Reads, Submits
 from ragassay.api.problems import takes
 from ragassay.api.security import Reader, Submitter
 from ragassay.core.models import FrozenModel
+from ragassay.core.paging import BY_TIME, by_time, page_of
 from ragassay.service.notifications import (
     NotificationKind,
     NotificationPage,
@@ -70,9 +72,14 @@ async def add_webhook(
 
 
 @router.get("/webhooks")
-def list_webhooks(jobs: Reads, caller: Reader) -> WebhookList:
+def list_webhooks(jobs: Reads, caller: Reader, query: Annotated[Page, Query()]) -> WebhookList:
     """The project's webhooks, the oldest first, with the outcome of the last try of each."""
-    return WebhookList(webhooks=tuple(jobs.notifier.webhooks(caller.project)))
+    page, after = page_of(jobs.notifier.webhooks(caller.project), _order, form=BY_TIME, **dict(query))
+    return WebhookList(webhooks=page, next=after)
+
+
+def _order(webhook: Webhook) -> str:
+    return by_time(datetime.fromisoformat(webhook.created_at), webhook.id)
 
 
 @router.delete("/webhooks/{webhook}")

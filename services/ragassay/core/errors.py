@@ -193,11 +193,6 @@ class DiskFull(AssayError):
     code, status, exit_code = "disk_full", 507, 74
 
 
-def bad_cursor(cursor: str) -> BadInput:
-    """The error of a list's cursor that none of its pages gave."""
-    return BadInput(f"cursor {cursor[:40]!r} is not one that a page gave", where="cursor")
-
-
 def reason_from(error: BaseException | str) -> str:
     """An exception as the reason of a missing score: one line of 300 characters at the most, fit to be shown to anybody.
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -124,9 +124,9 @@ class DatasetStore:
         """The names that have a version, sorted."""
         return list(self._records())
 
-    def each(self, *, after: str = "") -> Iterator[list[DatasetVersion]]:
-        """The versions of each name, as ``versions`` gives them, in the order of names; of those that come ``after`` one."""
-        named = ((name, records) for name, records in self._records().items() if name > after)
+    def each(self, names: Collection[str] | None = None) -> Iterator[list[DatasetVersion]]:
+        """The versions of each name, or of each of ``names``, as ``versions`` gives them, in the order of names."""
+        named = ((name, records) for name, records in self._records().items() if names is None or name in names)
         return (versions for name, records in named if (versions := self._read(name, records)))
 
     def versions(self, name: str) -> list[DatasetVersion]:

@@ -168,9 +168,10 @@ class WebhookSecret(FrozenModel):
 
 
 class WebhookList(FrozenModel):
-    """The webhooks of a project, the oldest first."""
+    """A page of a project's webhooks, the oldest first."""
 
     webhooks: tuple[Webhook, ...]
+    next: str | None = None
 
 
 # --- the notifications of a job: gates that it missed, rows that failed, a budget that was reached, its end ---

@@ -24,9 +24,10 @@ from urllib.parse import urlsplit
 import orjson
 from redis.exceptions import LockError
 
-from ragassay.core.errors import BadInput, Conflict, NotFound, bad_cursor
+from ragassay.core.errors import BadInput, Conflict, NotFound
 from ragassay.core.http_guard import Allowed, check_url
 from ragassay.core.models import FrozenModel
+from ragassay.core.paging import bad_cursor
 from ragassay.observability import SEPARATOR
 from ragassay.service import counters
 from ragassay.service.notifications import (

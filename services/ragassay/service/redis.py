@@ -21,10 +21,11 @@ import orjson
 from redis.exceptions import RedisError
 
 from ragassay.core.blobs import RedisBlobs, packed, unpacked
-from ragassay.core.errors import Conflict, bad_cursor
+from ragassay.core.errors import Conflict
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
+from ragassay.core.paging import bad_cursor
 from ragassay.datasets.versions import DatasetStore
 from ragassay.service.connection import refuses_writes
 from ragassay.service.counters import KEY as COUNTERS

@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -24,9 +23,10 @@ from pydantic import BaseModel, ValidationError
 
 from ragassay.analysis import gates
 from ragassay.analysis.gates import GateReport
-from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
+from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, class_and_reason
 from ragassay.core.jobs import Planned
 from ragassay.core.models import FrozenModel
+from ragassay.core.paging import page_of
 from ragassay.core.schedules import (
     DEADLINE_S,
     LAST_PASSED,
@@ -164,25 +164,23 @@ class Schedules:
 
     def page(self, *, cursor: str | None, limit: int) -> SchedulePage:
         """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
-        if cursor is not None and not re.fullmatch(NAME, cursor):
-            raise bad_cursor(cursor)
-        names = sorted(name.decode() for name in self._redis.hkeys(self._schedules) if name.decode() > (cursor or ""))
+        names = sorted(name.decode() for name in self._redis.hkeys(self._schedules))
+        page, after = page_of(names, str, cursor=cursor, limit=limit, form=NAME)
         shown: list[JobSchedule] = []
-        for name in names[:limit]:
+        for name in page:
             try:
                 shown.append(self.get(name))
             except (NotFound, Conflict):  # deleted a moment ago; another version's can't be read
                 continue
-        return SchedulePage(schedules=tuple(shown), next=names[limit - 1] if len(names) > limit else None)
+        return SchedulePage(schedules=tuple(shown), next=after)
 
     def runs(self, name: str, *, cursor: str | None, limit: int) -> RunPage:
         """The runs of the schedule, the newest first; of the latest 400. Raises NotFound, BadInput for a bad ``cursor``."""
         known = self._known(name)
-        if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
-            raise bad_cursor(cursor)
-        times = [ms for ms in self._times(name) if cursor is None or ms < int(cursor)]
-        runs = tuple(self._runs(known, times[:limit]))
-        return RunPage(runs=runs, next=str(times[limit - 1]) if len(times) > limit else None)
+        times, after = page_of(
+            self._times(name), "{:015d}".format, cursor=cursor, limit=limit, form="[0-9]{15}", descending=True
+        )
+        return RunPage(runs=tuple(self._runs(known, times)), next=after)
 
     def run(self, name: str) -> ScheduledRun:
         """Have a run made now, besides those that are planned. Raises NotFound, Conflict."""

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError
 
-from ragassay.core.errors import BadInput, UnknownName, bad_cursor
+from ragassay.core.errors import BadInput, UnknownName
 from ragassay.core.models import FrozenModel, Result
+from ragassay.core.paging import bad_cursor
 from ragassay.core.validation import problems
 from ragassay.metrics.failures import FailureName
 from ragassay.storage.columns import FAILED, FIGURES, LABELS, columns, label_column, label_value, texts
