@@ -275,6 +275,19 @@ def test_without_tests_nothing_is_tested_that_shares_questions_or_shares_none(mo
         assert {(one.p, one.t_test, one.outcome) for one in differences} == {(None, None, "can't tell")}
 
 
+def test_a_comparison_goes_by_the_baselines_alpha_and_correction_unless_others_are_named(cli):
+    report = old_and_new(4, alpha=0.01, correction="bonferroni")
+    other = old_and_new(4)
+    for made, terms in (
+        (ragassay.compare(report), (0.01, "bonferroni")),
+        (ragassay.compare(report, other), (0.01, "bonferroni")),
+        (ragassay.compare(report, other, baseline=f"{other.run.id}#old"), (0.05, "holm")),
+        (ragassay.compare(report, alpha=0.2, correction="bh"), (0.2, "benjamini_hochberg")),
+    ):
+        assert (made.alpha, made.correction) == terms
+    assert "alpha 0.01, correction bonferroni" in cli("compare", report.run.id)[1]
+
+
 def test_a_comparison_without_tests_does_not_claim_that_the_rows_are_too_few():
     in_short, finding = ragassay.compare(old_and_new(4, tests=False)).pairs[0].verdict
     assert in_short.startswith(

@@ -31,7 +31,6 @@ from ragassay.stats.tests import correct, correction_named
 
 # The metrics of a verdict, in this order, unless some are chosen; other cutoffs and near duplicates are in the table only.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
-ALPHA = 0.05
 EXAMPLES = 3
 MAX_COMPARED = 1000  # queries of a report whose systems its verdict compares by all metrics
 POWER = 0.8
@@ -45,8 +44,8 @@ def compare(
     *,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
-    alpha: float = ALPHA,
-    correction: str = "holm",
+    alpha: float | None = None,
+    correction: str | None = None,
     examples: int = EXAMPLES,
 ) -> Comparison:
     """Every other system against the baseline, the first one unless named.
@@ -54,29 +53,31 @@ def compare(
     ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
     caller calls it (``Side``). ``metrics`` None means all that every system has; then the usual ones, ``HEADLINES``,
     are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
-    query is shared, goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
+    query is shared, goes into one ``correction``, which is that of the baseline's run unless named, and so is ``alpha``.
+    ``examples`` limits the rows listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
-    method = check_terms(alpha, correction, examples)
+    check_terms(alpha, correction, examples)
     systems = labelled(chosen)
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
         raise BadInput(f"a comparison needs two systems, {have}", hint="name another run, or other data")
     first = systems[0] if baseline is None else _named(systems, baseline)
-    pairs = _pairs(first, [one for one in systems if one is not first], metrics, alpha, examples)
+    statistics = first.report.provenance.configuration.statistics
+    level = statistics.alpha if alpha is None else alpha
+    pairs = _pairs(first, [one for one in systems if one is not first], metrics, level, examples)
+    method = statistics.correction if correction is None else correction_named(correction)
     return _compared(pairs, first.label, method, examples)
 
 
-def compare_datasets(
-    reports: Mapping[str, ReportWithResults], baseline: str, *, alpha: float = ALPHA, correction: str = "holm"
-) -> Comparison | None:
+def compare_datasets(reports: Mapping[str, ReportWithResults], baseline: str) -> Comparison | None:
     """On each dataset, which has a report of the same systems, every other system against the ``baseline``.
 
-    All tests go into one ``correction``. None if there is one system. Raises as ``compare`` does.
+    All tests go into the correction of their configuration. None if there is one system. Raises as ``compare`` does.
     """
-    method = check_terms(alpha, correction, EXAMPLES)
     source = next(iter(reports.values())).provenance
+    statistics = source.configuration.statistics
     metrics = None if source.configuration.metrics is None else source.metrics
     pairs: list[PairedSystems] = []
     for dataset, report in reports.items():
@@ -84,17 +85,18 @@ def compare_datasets(
         systems = {name: LabelledSystem(f"{name}{of_dataset}", report, name) for name in report.systems}
         if len(systems) < 2:
             return None
-        pairs += _pairs(systems.pop(baseline), list(systems.values()), metrics, alpha, EXAMPLES)
-    return _compared(pairs, baseline, method, EXAMPLES)
+        pairs += _pairs(systems.pop(baseline), list(systems.values()), metrics, statistics.alpha, EXAMPLES)
+    return _compared(pairs, baseline, statistics.correction, EXAMPLES)
 
 
-def check_terms(alpha: float, correction: str, examples: int) -> Correction:
-    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
-    if not 0 < alpha < 1:
+def check_terms(alpha: float | None, correction: str | None, examples: int) -> None:
+    """Raise BadSettings for a correction that is none, an alpha outside 0..1, or fewer than no examples."""
+    if alpha is not None and not 0 < alpha < 1:
         raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
     if examples < 0:
         raise BadSettings(f"examples must not be negative, not {examples}")
-    return correction_named(correction)
+    if correction is not None:
+        correction_named(correction)
 
 
 @dataclass(frozen=True)
@@ -433,7 +435,7 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
         scores = {name: of_system.values("accurate") for name, of_system in rows.items()}
         return tuple(by_accuracy(scores, questions, spec))
     try:
-        comparison = compare([(report, None)], alpha=spec.statistics.alpha, correction=spec.statistics.correction)
+        comparison = compare([(report, None)])
     except AssayError as error:
         return (error.message,)
     lines: list[str] = []

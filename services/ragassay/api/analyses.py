@@ -40,8 +40,13 @@ class NewComparison(FrozenModel):
     metrics: Annotated[
         tuple[str, ...] | None, Field(min_length=1, max_length=200, description="default: all that every system has")
     ] = None
-    alpha: Annotated[float, Field(gt=0, lt=1, description="chance of a false finding that is accepted")] = 0.05
-    correction: Annotated[Correction, Field(description="of p for the number of tests")] = "holm"
+    alpha: Annotated[
+        float | None,
+        Field(gt=0, lt=1, description="chance of a false finding that is accepted; default: the baseline's"),
+    ] = None
+    correction: Annotated[
+        Correction | None, Field(description="of p for the number of tests; default: the baseline's")
+    ] = None
     examples: Annotated[int, Field(ge=0, le=100, description="rows listed for each metric and cause")] = 3
 
 

@@ -34,8 +34,13 @@ Runs = Annotated[
 ]
 BaselineName = Annotated[str | None, Option("--baseline", metavar="NAME", help="Compare with this system. [the first]")]
 Metrics = Annotated[str | None, Option("--metrics", metavar="A,B", help="Metrics to compare. [all in common]")]
-Alpha = Annotated[float, Option("--alpha", metavar="X", help="Chance of a false finding that is accepted.")]
-Correct = Annotated[str, Option("--correction", metavar="NAME", help=f"For many tests: {', '.join(_CORRECTIONS)}.")]
+Alpha = Annotated[
+    float | None, Option("--alpha", metavar="X", help="Chance of a false finding that is accepted. [the baseline's]")
+]
+Correct = Annotated[
+    str | None,
+    Option("--correction", metavar="NAME", help=f"For many tests: {', '.join(_CORRECTIONS)}. [the baseline's]"),
+]
 Examples = Annotated[int, Option("--examples", metavar="N", min=0, help="Examples listed for each metric and cause.")]
 Detect = Annotated[
     float | None, Option("--detect", metavar="X", help="Instead, say how many queries show a mean difference of X.")
@@ -55,8 +60,8 @@ def compare(
     runs: Runs,
     baseline: BaselineName = None,
     metrics: Metrics = None,
-    alpha: Alpha = 0.05,
-    correction: Correct = "holm",
+    alpha: Alpha = None,
+    correction: Correct = None,
     examples: Examples = 3,
     detect: Detect = None,
     power: Power = 0.8,
@@ -96,7 +101,8 @@ def compare(
         configuration = configured(config, {**options, "metrics": metrics}, data=Path(data))
         return configuration.model_copy(update={"systems": {}}), NOTHING
 
-    method = correction_named(correction, where="--correction")
+    if correction is not None:
+        correction_named(correction, where="--correction")
     if detect is not None and (output or as_json):
         option = "--output" if output else "--json"
         raise BadSettings(f"{option}: --detect prints a table and writes nothing else", hint="leave one of them out")
@@ -111,7 +117,7 @@ def compare(
         rows = f"{len(side.inputs.samples)} queries, judge {side.spec.judged_by}"
         typer.echo(f"evaluating {side.name}: {rows}", err=True)
 
-    terms: dict[str, Any] = {"alpha": alpha, "correction": method if detect is None else "none", "examples": examples}
+    terms = {"alpha": alpha, "correction": correction if detect is None else "none", "examples": examples}
     result, made = compared(sides, reporter, evaluating, baseline=baseline, metrics=asked, **terms)
     if detect is None:
         show(result, of_comparison, EXPORTERS, output or [], as_json=as_json)

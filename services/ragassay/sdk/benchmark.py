@@ -20,7 +20,7 @@ class Benchmark(Mapping[str, Report]):
     def __init__(self, record: BenchmarkRecord, reports: Mapping[str, Report]) -> None:
         self.id, self.baseline = record.id, record.baseline
         self._reports = dict(reports)
-        comparison = compare_datasets(reports, record.baseline, alpha=record.alpha, correction=record.correction)
+        comparison = compare_datasets(reports, record.baseline)
         self.comparison = None if comparison is None else Comparison(**dict(comparison))
 
     def __getitem__(self, dataset: str) -> Report:

@@ -45,8 +45,8 @@ def compare(
     *,
     metrics: str | Sequence[Any] | None = None,
     baseline: str | None = None,
-    alpha: float = 0.05,
-    correction: str = "holm",
+    alpha: float | None = None,
+    correction: str | None = None,
     examples: int = 3,
     progress: Callable[[int, int], object] | None = None,
     **options: Unpack[RunOptions],
@@ -56,7 +56,7 @@ def compare(
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
     takes them, datasets included, evaluated with ``options`` first. Rows are matched by ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
-    alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
+    alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none"); default: the baseline's own.
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """

@@ -260,8 +260,6 @@ def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, I
         benchmark = BenchmarkRecord(
             id=new_run_id(spec.name or "benchmark"),
             baseline=baseline or systems[0],
-            alpha=configuration.statistics.alpha,
-            correction=configuration.statistics.correction,
             runs={name: record.id for name, record in records.items()},
         )
         FolderBenchmarks(runtime.settings.home).create(benchmark)

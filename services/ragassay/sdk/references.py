@@ -153,8 +153,7 @@ def open_comparison(text: str) -> Comparison | None:
     if text in benchmarks.ids():
         benchmark = benchmarks.open(text)
         reports = {dataset: report_of(store.open(run)) for dataset, run in benchmark.runs.items()}
-        terms: dict[str, Any] = {"alpha": benchmark.alpha, "correction": benchmark.correction}
-        if (comparison := compare_datasets(reports, benchmark.baseline, **terms)) is None:
+        if (comparison := compare_datasets(reports, benchmark.baseline)) is None:
             raise NotFound(
                 f"benchmark {text} has one system, and so no comparison", hint="ragassay runs lists its runs"
             )

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from ragassay.core.errors import BadData, UnknownName
-from ragassay.core.eval_config import Correction
 from ragassay.core.files import write_whole
 from ragassay.core.formatting import json_document
 from ragassay.core.models import FrozenModel
@@ -24,8 +23,6 @@ class BenchmarkRecord(FrozenModel):
     schema_version: Literal[2] = 2
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
     baseline: str
-    alpha: float
-    correction: Correction
     runs: Annotated[dict[str, str], Field(min_length=1)]
 
 
