@@ -1,10 +1,13 @@
 """``ragassay compare`` as a user types it: of runs, reports, files that nobody has evaluated yet, and stored datasets."""
 
 import json
+import re
 
 import pytest
 
+import ragassay
 from offline_runs import write_jsonl
+from ragassay.analysis.gates import Gate, check
 from ragassay.stats.power import needed_n, power_of
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
@@ -219,3 +222,19 @@ def test_two_versions_of_a_dataset_are_compared_under_the_names_they_were_given(
     ]
     found = json.loads(cli("compare", first, "nightly", "--metrics", "exact_match", "--json")[1])
     assert (list(found["sides"]), found["pairs"][0]["metrics"]["exact_match"]["delta"]) == ([first, "nightly"], 0.75)
+
+
+def test_gate_efficiency_is_a_percentage_in_a_comparison_a_trend_and_gates(cli):
+    rows = [{**query, "retrieval_needed": False} for query in QUERIES]
+    ids = {"some": [[], [], *[["d"]] * 6], "all": [[]] * 8}
+    systems = {
+        name: [{"query_id": f"q{n}", "retrieved_doc_ids": found} for n, found in enumerate(every)]
+        for name, every in ids.items()
+    }
+    report = ragassay.evaluate(rows, systems=systems, metrics="gate_efficiency")
+    text = str(ragassay.compare(report))
+    assert "gate_efficiency (+75 points, 95 % +" in text
+    assert {"25 %", "100 %", "+75 points"} <= set(re.findall(r"\+?\d+ (?:%|points)", text))
+    assert "25 % [" in cli("trend", "gate_efficiency", "--system", "some")[1]
+    gate = Gate(metric="gate_efficiency", min=0.5, system="some")
+    assert check(report, [gate]).results[0].reason == "gate_efficiency is 25 %, not >= 50 % (n=8)"

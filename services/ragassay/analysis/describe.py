@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ragassay.analysis.difference import NOT_TESTED, Difference, Outcome
 from ragassay.analysis.models import Pair, Pareto
 from ragassay.core.eval_config import Correction
-from ragassay.core.formatting import interval, listed, number, percent, quantity, signed
-from ragassay.metrics.metric import Better
+from ragassay.core.formatting import changes_of, interval, listed, percent, quantity
 
 MAX_PAIRS = 3  # that a verdict over many systems speaks of
 MAX_DOMINATED = 3  # systems that are named, and as many that can't be placed
@@ -39,19 +38,6 @@ def sentences(
         price=_price(pair),
         care=f"Read this with care: {'; '.join(cautions)}." if cautions else "",
     )
-
-
-def change(before: float, now: float, about: str) -> str:
-    """``from 0.800 to 0.700 (n=200)``."""
-    return f"from {number(before, beside=now)} to {number(now, beside=before)} ({about})"
-
-
-def better_or_worse(delta: float, better: Better, *, beside: float | None = None) -> str:
-    """``worse by 0.100``: what a change of ``delta`` means."""
-    if delta == 0:
-        return "unchanged"
-    word = "better" if (delta > 0) is (better == "higher") else "worse"
-    return f"{word} by {number(abs(delta), beside=beside)}"
 
 
 def in_short(pair: Pair) -> str:
@@ -145,8 +131,9 @@ def _finding(pair: Pair, differences: Sequence[Difference], alpha: float, correc
 
 def _figure(pair: Pair, one: Difference) -> str:
     """The metric with its delta and interval, and with its coverage if some pair has no score."""
-    parts = [signed(one.delta or 0.0)]
-    parts += [] if one.interval.low is None else [f"{percent(one.interval.level)} {interval(one.interval, signed)}"]
+    write = changes_of(one.metric)
+    parts = [write(one.delta or 0.0)]
+    parts += [] if one.interval.low is None else [f"{percent(one.interval.level)} {interval(one.interval, write)}"]
     parts += [f"{one.n} of {pair.matching.paired} pairs"] if one.n < pair.matching.paired else []
     parts += [f"by {one.corrected_by} {pair.corrected_by}"] if one.corrected_by else []
     return f"{one.metric} ({', '.join(parts)})"

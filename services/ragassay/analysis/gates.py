@@ -15,12 +15,11 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from ragassay.analysis.comparison import cautions
-from ragassay.analysis.describe import better_or_worse, change
 from ragassay.analysis.difference import Contrast
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.rows import NOT_CONCERNED, MatchedRows, SystemRows
 from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
-from ragassay.core.formatting import listed, number
+from ragassay.core.formatting import listed, number, of_metric
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
@@ -361,9 +360,9 @@ class _Case:
         """Such as ``hybrid, category=factual: mrr >= 0.700``."""
         worse = "drop" if self.figure.better == "higher" else "rise"
         rule = {
-            "min": f">= {number(self.bound)}",
-            "max": f"<= {number(self.bound)}",
-            "max_drop": f"{worse} <= {number(self.bound)}",
+            "min": f">= {self._write(self.bound)}",
+            "max": f"<= {self._write(self.bound)}",
+            "max_drop": f"{worse} <= {self._write(self.bound)}",
             "relative_drop": f"{worse} <= {self.bound * 100:g} %",
         }[self.condition]
         scope = ", ".join(filter(None, (self.now.system, self.now.slice)))
@@ -413,11 +412,14 @@ class _Case:
     def _sign(self) -> int:
         return 1 if self.figure.better == "higher" else -1
 
+    def _write(self, value: float, beside: float | None = None) -> str:
+        return of_metric(self.figure.name, value, beside=beside)
+
     def _value_decided(self, now: Estimate) -> tuple[GateCause, str]:
         value, is_least = now.value or 0.0, self.condition == "min"
         met = _within(self.bound, value) if is_least else _within(value, self.bound)
-        sign, limit = ">=" if is_least else "<=", number(self.bound, beside=value)
-        shown = f"{number(value, beside=self.bound)}, {'' if met else 'not '}{sign} {limit}"
+        sign, limit = ">=" if is_least else "<=", self._write(self.bound, value)
+        shown = f"{self._write(value, self.bound)}, {'' if met else 'not '}{sign} {limit}"
         return ("met" if met else "threshold"), f"{self.figure.name} is {shown} ({self._about(now)})"
 
     def _drop_decided(
@@ -430,10 +432,11 @@ class _Case:
             return "coverage", why
         limit = self.bound * (abs(before) if self.condition == "relative_drop" else 1)
         within = _within(drop, limit)
-        reason = f"{self.figure.name} went {change(before, now.value, self._about(now))}: "
-        reason += better_or_worse(-drop, "higher", beside=limit)
+        change = f"from {self._write(before, now.value)} to {self._write(now.value, before)} ({self._about(now)})"
+        size = f"{'worse' if drop > 0 else 'better'} by {self._write(abs(drop), limit)}" if drop else "unchanged"
+        reason = f"{self.figure.name} went {change}: {size}"
         if drop > 0:
-            reason += f", {'' if within else 'not '}within {number(limit, beside=drop)}"
+            reason += f", {'' if within else 'not '}within {self._write(limit, drop)}"
         if within or is_shown:
             return ("met" if within else "threshold"), reason
         if is_shown is None or now.interval is None:

@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 from ragassay.cli.options import AsJson, Config, configured, takes_options
 from ragassay.cli.terminal import Terminal, print_json, print_table
 from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.formatting import number
 
 if TYPE_CHECKING:
     from ragassay.core.eval_config import RunConfig
@@ -159,7 +158,7 @@ class _Evaluated:
         from ragassay.live.models import Counts
         from ragassay.live.windows import WindowRows
         from ragassay.metrics.composite import custom_metrics
-        from ragassay.reporting.figures import bounds
+        from ragassay.reporting.figures import share
 
         windows, custom = [], custom_metrics(self._spec)
         for (stream, hour), counted in sorted(self._states.items()):
@@ -170,8 +169,7 @@ class _Evaluated:
             return
         metrics, rows = list(dict.fromkeys(name for one in windows for name in one.metrics)), []
         for one in windows:
-            scores = [one.metrics.get(name) for name in metrics]
-            cells = ["" if score is None else f"{number(score.value)} {bounds(score.interval)}" for score in scores]
+            cells = [share(one.metrics[name], name) if name in one.metrics else "" for name in metrics]
             rows.append((one.stream, one.window, str(one.counts.received), str(one.rows), *cells))
         print_table(("stream", "window", "requests", "rows", *metrics), rows, empty="there is no request")
         late = ("late spans", str(files.late), "after their request was complete")

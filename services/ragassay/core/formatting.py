@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ragassay.core.statistics import Interval
 
+IN_PERCENT = frozenset({"gate_efficiency"})
 MAX_LISTED = 4
 MAX_LINES = 20
 MAX_CHARACTERS = 2000
@@ -47,6 +49,19 @@ def number(value: float | None, digits: int = 3, *, sign: str = "", beside: floa
     if beside is not None and value != beside and text == number(beside, digits, sign=sign):
         return f"{value:{sign}.6g}"
     return text
+
+
+def of_metric(metric: str, value: float | None, digits: int = 3, *, sign: str = "", beside: float | None = None) -> str:
+    """A mean of a metric, as ``number`` writes it or as a percentage; with a ``sign`` a difference of means, in points."""
+    if value is None or metric not in IN_PERCENT:
+        return number(value, digits, sign=sign, beside=beside)
+    digits = 6 if beside is not None and value != beside and f"{100 * value:.3g}" == f"{100 * beside:.3g}" else 3
+    return f"{100 * value:{sign}.{digits}g} {'points' if sign else '%'}"
+
+
+def changes_of(metric: str) -> Callable[[float], str]:
+    """How differences of a metric are written: ``+0.24``, ``+24 points``."""
+    return partial(of_metric, metric, digits=2, sign="+")
 
 
 def signed(value: float) -> str:

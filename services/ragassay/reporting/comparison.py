@@ -11,7 +11,19 @@ from urllib.parse import urlencode
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.models import Comparison, Pair, Regression
-from ragassay.core.formatting import cut, interval, json_document, listed, number, p_value, percent, quantity, signed
+from ragassay.core.formatting import (
+    changes_of,
+    cut,
+    interval,
+    json_document,
+    listed,
+    number,
+    of_metric,
+    p_value,
+    percent,
+    quantity,
+    signed,
+)
 from ragassay.core.statistics import Interval
 from ragassay.reporting import csv, xlsx
 from ragassay.reporting.charts import Chart, Drawn, dots, scatter
@@ -99,7 +111,7 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
             cells: dict[str, dict[str, Cell]] = {}
             for pair in comparison.pairs:
                 one = pair.metrics.get(name)
-                baseline = _score(one.mean_a) if one else _NOT_COMPUTED
+                baseline = _score(one.mean_a, name) if one else _NOT_COMPUTED
                 for label, cell in ((pair.a, baseline), (pair.b, _against(one) if one else _NOT_COMPUTED)):
                     side = comparison.sides[label]
                     cells.setdefault(side.system, {})[side.dataset.name] = cell
@@ -109,7 +121,7 @@ def _overview(comparison: Comparison) -> Iterator[Table]:
     elif len(comparison.pairs) > 1:
         differences = {name: [pair.metrics[name] for pair in comparison.pairs] for name in _names(comparison)}
         first = {name: next((d.mean_a for d in of if d.mean_a is not None), None) for name, of in differences.items()}
-        rows = tuple((name, _score(first[name]), *map(_against, of)) for name, of in differences.items())
+        rows = tuple((name, _score(first[name], name), *map(_against, of)) for name, of in differences.items())
         yield Table("All systems", ("metric", comparison.baseline, *(pair.b for pair in comparison.pairs)), rows, note)
 
 
@@ -120,8 +132,8 @@ def _names(comparison: Comparison) -> list[str]:
 
 def _against(one: Difference) -> Figure:
     outcome = f", {one.outcome}" if one.outcome in TONES else ""
-    change = "" if one.delta is None else f"({signed(one.delta)}{one.stars}{outcome})"
-    return Figure(_score(one.mean_b), change, tone=TONES.get(one.outcome, ""))
+    change = "" if one.delta is None else f"({changes_of(one.metric)(one.delta)}{one.stars}{outcome})"
+    return Figure(_score(one.mean_b, one.metric), change, tone=TONES.get(one.outcome, ""))
 
 
 def metric_tables(comparison: Comparison, *, exploratory: bool = False) -> Iterator[Table]:
@@ -160,14 +172,14 @@ def _matched(pair: Pair) -> Iterator[str]:
 
 def _metric_row(name: str, one: Difference, corrected_by: str) -> tuple[Cell, ...]:
     """The row of a metric; delta, interval and p are by labels if they correct it."""
-    p = one.p if one.exploratory else one.p_adjusted
+    p, write = one.p if one.exploratory else one.p_adjusted, changes_of(one.metric)
     name += f", by {one.corrected_by} {corrected_by}" if one.corrected_by is not None else ""
     return (
         name,
-        _score(one.mean_a),
-        _score(one.mean_b),
-        "" if one.delta is None else signed(one.delta),
-        "none" if one.interval.low is None else interval(one.interval, signed),
+        _score(one.mean_a, one.metric),
+        _score(one.mean_b, one.metric),
+        "" if one.delta is None else write(one.delta),
+        "none" if one.interval.low is None else interval(one.interval, write),
         "" if p is None else f"{p_value(p)}{one.stars}",
         _scored(one),
         f"{one.wins}/{one.losses}/{one.ties}" if one.paired else "",
@@ -291,7 +303,8 @@ def _differences_chart(comparison: Comparison) -> Chart | None:
         for name in comparison.primary:
             one = pair.metrics.get(name)
             if one and one.delta is not None and abs(one.delta) <= 1:
-                text = f"{name}, {pair.b}: {signed(one.delta)} ({interval(one.interval, signed)}), {one.outcome}"
+                write = changes_of(name)
+                text = f"{name}, {pair.b}: {write(one.delta)} ({interval(one.interval, write)}), {one.outcome}"
                 rows.setdefault(name, {})[pair.b] = Drawn(name, one.delta, text, one.interval)
     title, unit = f"Differences from {comparison.baseline}", f"difference, {percent(1 - comparison.alpha)} interval"
     note = f"Right of 0, the figure is higher than that of {comparison.baseline}. Lines are intervals."
@@ -316,8 +329,8 @@ def _accuracy_chart(comparison: Comparison, pages: str, intervals: Mapping[str, 
     return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)
 
 
-def _score(value: float | None) -> str:
-    return _NOT_SCORED if value is None else number(value)
+def _score(value: float | None, metric: str = "accurate") -> str:
+    return _NOT_SCORED if value is None else of_metric(metric, value)
 
 
 def _reported(value: float | None) -> str:

@@ -130,7 +130,7 @@ def _of_group(group: CostGroup) -> tuple[Cell, ...]:
     cost, accuracy = group.cost_per_accurate_answer, group.accuracy.value
     price = Figure("none")
     if cost.value is not None:
-        price = Figure(quantity(1000 * cost.value), bounds(of_thousand(cost.interval), quantity))
+        price = Figure(quantity(1000 * cost.value), bounds(of_thousand(cost.interval), write=quantity))
     accurate = Figure("unknown")
     if accuracy is not None:
         accurate = Figure(percent(round(accuracy, 2)), f"{cost.accurate:,} of {cost.n:,}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from urllib.parse import urlencode
 
-from ragassay.core.formatting import interval, number, percent, quantity
+from ragassay.core.formatting import interval, number, of_metric, percent, quantity
 from ragassay.core.models import Usage
 from ragassay.core.report import Aggregate, Report
 from ragassay.core.statistics import Estimate, IncrementalCost, Interval
@@ -17,7 +17,6 @@ KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "
 AT_MOST = "At most: a row whose cause is gone may fail for another one."
 NOT_REPORTED, NOTHING = "not reported", "nothing"
 PER_ACCURATE = "USD per accurate answer"
-IN_PERCENT = frozenset({"gate_efficiency"})
 
 
 def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
@@ -35,10 +34,9 @@ def metric_tables(report: Report, rows: str = "") -> dict[str, Table]:
             top = 1.0
         if min(shown, default=0.0) < 0:
             top = 0.0  # no scale, so that no bar is drawn
-        write = written(name)
         is_lower = means[0].better == "lower"
         first = _sorted_rows(f"{name}, lower is better" if is_lower else name, rows, f"-{name}" if is_lower else name)
-        lines[KINDS[means[0].kind]].append((first, *(_mean(mean, top, by, write) for mean in means)))
+        lines[KINDS[means[0].kind]].append((first, *(_mean(name, mean, top, by) for mean in means)))
     return {title: Table(title, ("", *report.systems), tuple(found)) for title, found in lines.items() if found}
 
 
@@ -46,17 +44,17 @@ def _sorted_rows(label: str, rows: str, sort: str) -> Cell:
     return Link(label, f"{rows}?{urlencode({'sort': sort})}") if rows and sort else label
 
 
-def _mean(mean: Aggregate, top: float, by: str, write: Callable[[float], str]) -> Figure:
+def _mean(name: str, mean: Aggregate, top: float, by: str) -> Figure:
     notes = [] if mean.judge_sd is None else [("judge sd", number(mean.judge_sd))]
     if found := mean.corrected:
-        known = f"{number(found.value)} {bounds(found.interval)} by {found.corrected_by:,} {by}"
+        known = f"{share(found, name)} by {found.corrected_by:,} {by}"
         notes.append(("corrected", found.reason or "" if found.value is None else known))
     reasons = tuple(f"{count:,}: {reason}" for reason, count in mean.missing.items())
     if mean.value is None:
         return Figure("not scored", "", f"0/{mean.rows}", reasons, tuple(notes))
     bar = None if mean.interval.low is None else _bar(mean.value, mean.interval, top)
     count = of_rows(mean.n, mean.unscored)
-    return Figure(write(mean.value), bounds(mean.interval, write), count, reasons, tuple(notes), bar)
+    return Figure(of_metric(name, mean.value), bounds(mean.interval, name), count, reasons, tuple(notes), bar)
 
 
 def _bar(value: float, ci: Interval | None, top: float) -> Bar | None:
@@ -106,11 +104,6 @@ def of_thousand(ci: Interval) -> Interval:
     return ci.model_copy(update={"low": _thousand(ci.low), "high": _thousand(ci.high)})
 
 
-def written(metric: str) -> Callable[[float], str]:
-    """How a report writes the mean of a metric: as a percentage, or as a number."""
-    return percent if metric in IN_PERCENT else number
-
-
 def estimate(one: Estimate, metric: str = "") -> str:
     """``0.742 [0.65, 0.83] n=28/30``: the value, its interval, and how many of the rows were scored; or why there is none.
 
@@ -118,7 +111,7 @@ def estimate(one: Estimate, metric: str = "") -> str:
     """
     if one.value is None:
         return f"undefined: {one.reason}" if one.reason else f"not scored n=0/{one.rows}"
-    return f"{share(one, written(metric))} n={of_rows(one.n, one.unscored)}"
+    return f"{share(one, metric)} n={of_rows(one.n, one.unscored)}"
 
 
 def of_rows(n: int, missing: int) -> str:
@@ -126,14 +119,14 @@ def of_rows(n: int, missing: int) -> str:
     return f"{n}/{n + missing}" if missing else f"{n}"
 
 
-def share(one: Estimate, write: Callable[[float], str] = number) -> str:
-    """``0.500 [0.33, 0.67]``."""
-    return "not known" if one.value is None else f"{write(one.value)} {bounds(one.interval, write)}"
+def share(one: Estimate, metric: str = "") -> str:
+    """``0.500 [0.33, 0.67]``; ``metric``: whose mean it is."""
+    return "not known" if one.value is None else f"{of_metric(metric, one.value)} {bounds(one.interval, metric)}"
 
 
-def bounds(ci: Interval | None, write: Callable[[float], str] = number) -> str:
-    """``[0.65, 0.83]``, or that there is none; ``write``: how the value is written, of which a number gets two digits here."""
-    end = partial(number, digits=2) if write is number else write
+def bounds(ci: Interval | None, metric: str = "", write: Callable[[float], str] | None = None) -> str:
+    """``[0.65, 0.83]``, or that there is none; ``write``: how the ends are written, if not as those of the ``metric``."""
+    end = write or partial(of_metric, metric, digits=2)
     return "[no interval]" if ci is None or ci.low is None else interval(ci, end, "[{}, {}]")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ragassay.analysis.gates import GateReport, GateResult
-from ragassay.core.formatting import json_document, number
+from ragassay.core.formatting import json_document, of_metric
 from ragassay.reporting.document import Block, Document, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.junit import gated
@@ -19,7 +19,15 @@ def log_missed(report: GateReport) -> None:
         form = "gate missed: run=%s metric=%s value=%s threshold=%s: %s"
         named = {"gate": result.name, "metric": result.metric, "value": result.value, "threshold": result.threshold}
         about = {"event": "gate_missed", "run": report.run, **named}
-        _log.error(form, report.run, result.metric, number(result.value), result.threshold, result.reason, extra=about)
+        _log.error(
+            form,
+            report.run,
+            result.metric,
+            of_metric(result.metric, result.value),
+            result.threshold,
+            result.reason,
+            extra=about,
+        )
 
 
 def of_gates(report: GateReport) -> Document:
@@ -43,6 +51,6 @@ EXPORTERS: Exporters[GateReport] = Exporters(
 
 
 def _row(result: GateResult) -> tuple[str, ...]:
-    value = number(result.value, beside=result.threshold)
+    value = of_metric(result.metric, result.value, beside=result.threshold)
     outcome = "passed" if result.passed else "UNDECIDED" if result.cause == "undecided" else "MISSED"
     return (result.name, outcome, value, f"{result.n}/{result.rows}", result.reason)

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from ragassay.analysis.difference import Difference
 from ragassay.analysis.trends import Point, Series, Trend
-from ragassay.core.formatting import interval, listed, minute, number, percent, signed
+from ragassay.core.formatting import changes_of, interval, listed, minute, of_metric, percent
 from ragassay.reporting.charts import Chart, Drawn, over_time
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
-from ragassay.reporting.figures import bounds, of_rows
+from ragassay.reporting.figures import bounds, of_rows, share
 
 _GATES = {True: Figure("passed", tone="good"), False: Figure("missed", tone="bad"), None: Figure("")}
 
@@ -26,7 +26,7 @@ def of_trend(
     ``since``: by system, the newest run against an earlier one on the same rows. ``pages``: the address of the page of
     runs. ``gates``: whether a run passed, by its id.
     """
-    changed = tuple(line for name, one in trend.systems.items() for line in _changed(name, one))
+    changed = tuple(line for name, one in trend.systems.items() for line in _changed(trend.metric, name, one))
     chart = chart_of(trend, pages)
     others = (point.dataset for one in trend.systems.values() for point in one.points)  # other names, the same content
     datasets = listed(dict.fromkeys((trend.dataset, *others)))
@@ -50,18 +50,19 @@ def _answers(trend: Trend, since: Mapping[str, Difference]) -> Iterator[str]:
         yield change_sentence(name, one, f"on {day}", day)
     for name, series in trend.systems.items():
         if name not in since:
-            yield f"{name}: {_over_all(series)}."
+            yield f"{name}: {_over_all(trend.metric, series)}."
 
 
 def change_sentence(system: str, one: Difference, than: str, since: str) -> str:
     """``default is better than on 2026-01-31: accurate went from 20 % to 90 % (+0.70, 95 % interval +0.48 to +0.92).``"""
-    means = [number(one.mean_a, beside=one.mean_b), number(one.mean_b, beside=one.mean_a)]
+    means = [of_metric(one.metric, a, beside=b) for a, b in ((one.mean_a, one.mean_b), (one.mean_b, one.mean_a))]
     if one.metric == "accurate":
         means = [percent(round(mean, 3)) for mean in (one.mean_a, one.mean_b) if mean is not None]
     before, now = means
-    ends = interval(one.interval, signed, "{} to {}")
+    write = changes_of(one.metric)
+    ends = interval(one.interval, write, "{} to {}")
     sure = "" if one.interval.low is None else f", {percent(one.interval.level)} interval {ends}"
-    change = f"{one.metric} went from {before} to {now} ({signed(one.delta or 0.0)}{sure})."
+    change = f"{one.metric} went from {before} to {now} ({write(one.delta or 0.0)}{sure})."
     if one.outcome in ("better", "worse"):
         return f"{system} is {one.outcome} than {than}: {change}"
     if not one.wins and not one.losses:
@@ -69,17 +70,19 @@ def change_sentence(system: str, one: Difference, than: str, since: str) -> str:
     return f"{system}: no change since {since} is shown, {change}"
 
 
-def _over_all(series: Series) -> str:
+def _over_all(metric: str, series: Series) -> str:
     known = series.known
     if not known:
         return "no run has a value"
     scored = "" if known[-1] is series.points[-1] else " with a score"
-    newest = f"{number(known[-1].value)} {bounds(known[-1].interval)} in the newest run{scored}"
+    newest = f"{share(known[-1], metric)} in the newest run{scored}"
     if not series.changes:
         return f"{newest}, no change of level found over {len(known):,} {'run' if len(known) == 1 else 'runs'}"
     last = series.changes[-1]
     day = known[last.index].created_at[:10]
-    return f"{newest}; the level changed from {number(last.before)} to {number(last.after)} on {day}"
+    return (
+        f"{newest}; the level changed from {of_metric(metric, last.before)} to {of_metric(metric, last.after)} on {day}"
+    )
 
 
 def chart_of(trend: Trend, pages: str) -> Chart | None:
@@ -90,30 +93,33 @@ def chart_of(trend: Trend, pages: str) -> Chart | None:
             Drawn(
                 x=point.created_at,
                 y=point.value or 0.0,
-                text=f"{name}, {minute(point.created_at)}: {_figure(point)}",
+                text=f"{name}, {minute(point.created_at)}: {_figure(trend.metric, point)}",
                 interval=point.interval,
                 address=pages and f"{pages}/{point.run}",
             )
             for point in one.known
         ]
         for change in one.changes:
-            text = f"{name}: from {number(change.before)} to {number(change.after)}"
+            before, after = (of_metric(trend.metric, level) for level in (change.before, change.after))
+            text = f"{name}: from {before} to {after}"
             steps.append((one.known[change.index].created_at, text))
     note = "Vertical lines are intervals; a dashed line is where the level changed."
     return over_time(f"{trend.metric}, {trend.better} is better", trend.metric, series, steps=steps, note=note)
 
 
-def _figure(point: Point) -> Figure:
+def _figure(metric: str, point: Point) -> Figure:
     if point.value is None:
         return Figure("", point.reason or "not known")
     unfinished = (("unfinished", "yes"),) if point.status == "incomplete" else ()
-    return Figure(number(point.value), bounds(point.interval), of_rows(point.n, point.unscored), notes=unfinished)
+    value, ends = of_metric(metric, point.value), bounds(point.interval, metric)
+    return Figure(value, ends, of_rows(point.n, point.unscored), notes=unfinished)
 
 
-def _changed(name: str, series: Series) -> Iterator[str]:
+def _changed(metric: str, name: str, series: Series) -> Iterator[str]:
     """Where the level of the figure changed, and what was made otherwise from a run on."""
     for change in series.changes:
-        before, after = number(change.before, beside=change.after), number(change.after, beside=change.before)
+        before = of_metric(metric, change.before, beside=change.after)
+        after = of_metric(metric, change.after, beside=change.before)
         at = minute(series.known[change.index].created_at)
         yield f"{name}: the level changed from {before} to {after} with the run of {at} (p={change.p:.3g})"
     for point in series.points:
@@ -131,7 +137,7 @@ def _runs(trend: Trend, pages: str, gates: Mapping[str, bool | None]) -> Table:
     newest = sorted(by_run.items(), key=lambda one: next(iter(one[1].values())).created_at, reverse=True)
     for run, points in newest:
         when = minute(next(iter(points.values())).created_at)
-        figures = (_figure(points[name]) if name in points else "" for name in trend.systems)
+        figures = (_figure(trend.metric, points[name]) if name in points else "" for name in trend.systems)
         more: dict[str, Cell] = {"run": run, "gates": _GATES[gates.get(run)]}
         rows.append((Link(when, f"{pages}/{run}") if pages else when, *figures, *([more[last]] if last else [])))
     scored = {name: len(one.known) for name, one in trend.systems.items()}

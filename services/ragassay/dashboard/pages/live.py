@@ -9,12 +9,13 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.core.errors import NotFound
-from ragassay.core.formatting import number, percent
+from ragassay.core.formatting import changes_of, interval, number, of_metric, percent
 from ragassay.dashboard.site import SearchText, analysis, body, form_of, pages, shown, shown_document
 from ragassay.live.models import STATUSES, LiveRule, LiveWindow, RequestStatus, WindowKind
 from ragassay.live.traffic import LiveTraffic
 from ragassay.reporting.charts import Drawn, over_time
 from ragassay.reporting.document import Document, Link, Table
+from ragassay.reporting.figures import share
 from ragassay.service.jobs import Jobs
 
 WINDOWS, WORST, NEWEST = 24, 20, 20
@@ -74,7 +75,12 @@ def _stream(
     chosen = metric if metric in metrics else next(iter(metrics), "")
     state = next((one for one in STATUSES if one == status), None)
     drawn = [
-        Drawn(_began(one.window), value.value, f"{one.window}: {number(value.value)}, {one.rows} rows", value.interval)
+        Drawn(
+            _began(one.window),
+            value.value,
+            f"{one.window}: {of_metric(chosen, value.value)}, {one.rows} rows",
+            value.interval,
+        )
         for one in reversed(windows)
         if (value := one.metrics.get(chosen)) and value.value is not None
     ]
@@ -96,6 +102,7 @@ def _stream(
         worst=live.worst(stream, chosen, [one.window for one in windows[:2]], WORST) if chosen else [],
         added=added,
         percent=percent,
+        share=share,
     )
 
 
@@ -124,7 +131,8 @@ def _began(window: str) -> str:
 def _drift(window: LiveWindow) -> list[str]:
     """What is different from the windows before, in words."""
     return [
-        f"{one.metric} is {one.outcome}: {number(one.mean_b)} after {number(one.mean_a)}, difference {one.interval}"
+        f"{one.metric} is {one.outcome}: {of_metric(one.metric, one.mean_b)} after {of_metric(one.metric, one.mean_a)}, "
+        f"difference {interval(one.interval, changes_of(one.metric))}"
         for one in window.drift
         if one.outcome in ("worse", "better")
     ]
