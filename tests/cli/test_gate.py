@@ -57,7 +57,7 @@ def test_a_gate_on_a_system_that_does_not_answer_says_why(cli, folder):
     assert code == 3
     assert "(1 without one: the system failed: no reply: " in json.loads(out)["results"][0]["reason"]
     shown = " ".join(cli("show", "last", "--rows")[1].split())
-    assert "token_f1, exact_match none (the system failed: " in shown
+    assert "token_f1, exact_match missing the system failed: " in shown
     assert shown.count("no reply") == 2  # the error is the other
 
 

@@ -74,12 +74,11 @@ def test_runs_lists_a_damaged_run_and_says_that_there_is_none(run, home, tmp_pat
 def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
     text = " ".join(run("show", run.finished, "--query", "q2", "--system", "old")[1].split())
     for part in (
-        "1 row A1: answer sentence, G1: expected fact, C1.1: context sentence",
-        "old q2 (conceptual, easy) query Question 2?",
-        "answer Paris is the capital. It lies on the Seine. expected Paris.",
-        "failed unfaithful: faithfulness is 0",
-        "A1 It is Lyon. [not found, ground truth conflicts] no context names Lyon",
-        "G1 Paris. [covered: no] it names another city C1.1 Paris is the capital of France.",
+        "1 row Question 2? unfaithful: faithfulness is 0 old, q2, conceptual, easy, gpt-4o-mini Answer A1: It is Lyon.",
+        "A1: It is Lyon. [not found, ground truth: conflicts] no context names Lyon Relevance: full",
+        "Expected Paris. G1: Paris. [covered: no] it names another city C1.1 Paris is the capital of France.",
+        "Retrieved document grade rank paris 1 1",
+        "cost 0.00021 USD",
     ):
         assert part in text
     row = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])

@@ -1,6 +1,7 @@
 """A document says the same in the same order, whoever renders it; no text of it is markup, and nothing is loaded."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,19 +13,31 @@ from gate_checks import check_gates
 from handmade_reports import stored
 from ragassay.analysis.costs import cost_query, cost_report
 from ragassay.analysis.trends import trend
-from ragassay.core.models import Sample
+from ragassay.core.models import (
+    CriterionVerdict,
+    FactVerdict,
+    Rating,
+    Response,
+    Result,
+    Sample,
+    Score,
+    SentenceVerdict,
+    Verdict,
+)
 from ragassay.datasets.dataset import Dataset
 from ragassay.datasets.describe import describe
+from ragassay.evaluation.labelling import HumanLabel
 from ragassay.reporting import datasets
 from ragassay.reporting.charts import Chart, Drawn, bars
 from ragassay.reporting.comparison import of_comparison
 from ragassay.reporting.costs import of_costs
-from ragassay.reporting.document import Card, Cards, Document, Sentences, Table
+from ragassay.reporting.document import Card, Cards, Document, Passage, Passages, Sentences, Table
 from ragassay.reporting.gates import of_gates
 from ragassay.reporting.markdown import to_markdown
 from ragassay.reporting.page import as_html, to_html
 from ragassay.reporting.pdf import to_pdf
 from ragassay.reporting.report import of_report
+from ragassay.reporting.row import of_row
 from ragassay.reporting.text import as_text
 from ragassay.reporting.trends import of_trend
 from reporting.exported import CJK, FORMULA, MARKUP, TYPST, a_comparison, a_report, squeezed, text_of
@@ -41,8 +54,58 @@ def _hostile():
     """Texts that would do harm if they could, in every place of a document."""
     texts = (FORMULA, MARKUP, TYPST, CJK)
     pairs = tuple(zip(texts, reversed(texts), strict=True))
-    blocks = Table(FORMULA, texts, (texts,), MARKUP), Cards(TYPST, (Card(CJK, MARKUP, pairs),)), Sentences(CJK, texts)
+    read = Passages(
+        MARKUP, (Passage(*texts[:3], evidence=texts, why=MARKUP), Passage(CJK, tone="bad", said=TYPST)), CJK
+    )
+    blocks = (
+        Table(FORMULA, texts, (texts,), MARKUP),
+        Cards(TYPST, (Card(CJK, MARKUP, pairs),)),
+        Sentences(CJK, texts),
+        read,
+        replace(read, is_running=True),
+    )
     return Document(MARKUP, TYPST, answer=texts, headlines=pairs, notes=texts, blocks=blocks)
+
+
+def _row():
+    """A row with every part that one can have."""
+    context = f"{MARKUP} Paris is the capital."
+    response = Response(answer=MARKUP, contexts=(context,), retrieved_doc_ids=("d1",), cost_usd=0.001)
+    asked = {"query_id": "q1", "query": TYPST, "history": ({"role": "user", "content": CJK},)}
+    sample = Sample(**asked, ground_truth_answer="Paris.", relevance_scores={"d1": 2}, response=response)
+    sentence = SentenceVerdict(
+        id="A1", text=MARKUP, support="not_found", truth="conflicts", evidence=("H1",), why=FORMULA
+    )
+    fact = FactVerdict(id="G1", text="Paris.", covered="partly", evidence=("C1.1", "C9.9"), why=CJK)
+    met = CriterionVerdict(id="K1", name="polite", step="full", why=TYPST)
+    verdict = Verdict(
+        judge="t", sentences=(sentence,), facts=(fact,), criteria=(met,), relevance="full", suspicious=("C1.1",)
+    )
+    other = Rating(
+        rater="second", verdict=verdict.model_copy(update={"facts": (fact.model_copy(update={"covered": "no"}),)})
+    )
+    result = Result(
+        **asked,
+        system="bm25",
+        answer=MARKUP,
+        ground_truth_answer=("Paris.",),
+        conversation_id="c1",
+        category=FORMULA,
+        retrieved_doc_ids=("d1",),
+        cost_usd=0.001,
+        scores={
+            "accurate": Score(value=0.0, reason=CJK),
+            **dict.fromkeys(("mrr", "map"), Score(reason=TYPST, missing="failed")),
+        },
+        verdict=verdict,
+        ratings=(
+            Rating(rater="first", verdict=verdict),
+            other,
+            Rating(rater="third", role="reference", reason=FORMULA),
+        ),
+    )
+    label = HumanLabel(system="bm25", query_id="q1", metric="accurate", value=None, by=CJK, at="2026-01-01")
+    return of_row(result, sample, every=[("bm25", result, ""), ("hybrid", result, "")], labels=[label])
 
 
 KINDS = {
@@ -52,6 +115,7 @@ KINDS = {
     "costs": lambda: of_costs(cost_report(stored([a_report()]), cost_query(), datetime(2026, 2, 1, tzinfo=UTC))),
     "trend": lambda: of_trend(trend(stored([a_report(), a_report()]), "accurate")),
     "dataset": _dataset,
+    "row": _row,
     "hostile": _hostile,
 }
 
@@ -74,6 +138,10 @@ def said(document, *, whole):
         if isinstance(block, Table):
             yield from (part for cell in block.columns for part in cell.split() if block.rows)
             yield from (part for row in block.texts() for cell in row for part in cell.split())
+            yield block.note
+        elif isinstance(block, Passages):
+            for passage in block.passages:
+                yield from (passage.label, passage.text, passage.said, passage.why, *map(str, passage.evidence))
             yield block.note
         elif isinstance(block, Cards):
             for card in block.cards:

@@ -18,7 +18,7 @@ from ragassay.core.models import FactVerdict, Rating, Response, Score, SentenceV
 from ragassay.evaluation.aggregate import ScoreColumn, distribution
 from ragassay.metrics.metric import parse
 from ragassay.reporting import junit
-from ragassay.reporting.failing import headline, legend
+from ragassay.reporting.failing import headline
 from ragassay.reporting.files import EXPORTERS
 
 
@@ -157,12 +157,3 @@ def test_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
     metric = ScoreColumn(scores).aggregate(parse("faithfulness"), RunConfig(), None)
     assert (metric.failed, metric.n) == (1, 1)
-
-
-def test_legend_names_labels_of_judged_rows_and_context_precision_where_it_is_a_score():
-    plain = row(1, mrr=0.5)
-    judged = plain.model_copy(update={"verdict": Verdict(judge="local")})
-    scored = judged.model_copy(update={"scores": {"context_precision": Score(value=0.5)}})
-    assert legend([plain]) == ""
-    assert legend([judged]) == "A1: answer sentence, G1: expected fact, C1.1: context sentence"
-    assert legend([judged, scored]).endswith("; context_precision: useful contexts first?")

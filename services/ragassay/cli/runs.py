@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +12,13 @@ import typer
 from typer import Argument, Option
 
 from ragassay.cli.options import AsJson, Last, Outputs, Plugins, Server, given, import_plugins
-from ragassay.cli.terminal import print_fields, print_json, show_report, warnings_shown, write
+from ragassay.cli.terminal import print_document, print_json, show_report, warnings_shown, write
 from ragassay.cli.terminal import show as show_document
 from ragassay.core.errors import BadSettings, UnknownName
-from ragassay.core.formatting import minute, number, split_names
+from ragassay.core.formatting import minute, split_names
 
 if TYPE_CHECKING:
-    from ragassay.core.models import FactVerdict, Result, SentenceVerdict
+    from ragassay.core.models import Result, Sample
     from ragassay.reporting.listing import RunSummary
     from ragassay.sdk.references import Reference
     from ragassay.storage.folder import FolderRun
@@ -214,83 +214,26 @@ def _print_lines(rows: Iterable[Result], run: FolderRun | None) -> None:
     import orjson
 
     from ragassay.metrics.failures import attribute
+    from ragassay.reporting.row import evidence
 
     for row in rows:
         failure = attribute(row)
-        more = {"failure": failure and failure.model_dump(mode="json"), "evidence": _evidence(row, run)}
+        more = {"failure": failure and failure.model_dump(mode="json"), "evidence": evidence(row, _sample(row, run))}
         sys.stdout.write(orjson.dumps({**row.model_dump(mode="json"), **more}).decode() + "\n")
 
 
-def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
-    """Labels such as ``C2.1`` and ``H2``, and the sentences of contexts and earlier turns that they stand for.
-
-    Empty where the run does not keep the contexts.
-    """
-    from ragassay.judges.verdict import number_units
-
-    sample = run.sample(row.query_id, row.system) if run else None
-    if sample is None or row.verdict is None:
-        return {}
-    units = number_units(sample)
-    texts = {**units.history, **units.contexts}
-    cited = [*(s.evidence for s in row.verdict.sentences), *(f.evidence for f in row.verdict.facts)]
-    return {label: texts[label] for labels in cited for label in labels if label in texts}
+def _sample(row: Result, run: FolderRun | None) -> Sample | None:
+    return run.sample(row.query_id, row.system) if run else None
 
 
 def _print(rows: list[Result], run: FolderRun | None, max_rows: int | None) -> None:
-    from ragassay.reporting.failing import legend
+    from ragassay.reporting.row import of_row
 
     write(f"{len(rows)} rows" if len(rows) != 1 else "1 row")
-    if labels := legend(rows[:max_rows]):
-        write(labels)
     for row in rows[:max_rows]:
-        marks = ", ".join(filter(None, (row.category, row.difficulty)))
+        document = of_row(row, _sample(row, run))
         write()
-        write(f"{row.system} {row.query_id}" + (f" ({marks})" if marks else ""), bold=True)
-        print_fields((label, text) for label, text in _fields(row, _evidence(row, run)) if text)
+        write(document.title, bold=True)
+        print_document(document)
     if left := len(rows[max_rows:]) if max_rows else 0:
         write(f"\nand {left} more: --worst N shows the N worst of each system, --json prints all")
-
-
-def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """What a row is, by label: texts, scores, and a line for each sentence and fact with its evidence."""
-    from ragassay.judges.combine import disagreements
-    from ragassay.reporting.failing import why
-
-    yield "history", " | ".join(f"{turn.role}: {turn.content}" for turn in row.history or ())
-    yield "query", row.query
-    yield "answer", row.answer or ("(empty)" if row.responded else "(no response)")
-    yield "error", row.error
-    yield "expected", " | ".join(row.ground_truth_answer or ())
-    known = [f"{name} {number(score.value)}" for name, score in row.scores.items() if score.value is not None]
-    names_by_reason = dict[str | None, list[str]]()
-    for name, score in row.scores.items():
-        if score.value is None:
-            names_by_reason.setdefault(score.reason, []).append(name)
-    missing = [f"{', '.join(names)} none ({reason})" for reason, names in names_by_reason.items()]
-    yield "scores", ", ".join([*known, *missing])
-    yield "failed", why(row, judge=False)
-    if row.verdict:
-        for s in row.verdict.sentences:
-            yield from _unit(s, [s.support, s.truth and f"ground truth {s.truth}"], evidence)
-        for f in row.verdict.facts:
-            yield from _unit(f, [f.covered and f"covered: {f.covered}"], evidence)
-        yield "relevance", "; ".join(filter(None, (row.verdict.relevance, row.verdict.why)))
-    for rating in row.ratings:
-        if rating.role == "judge" and rating.verdict is None:
-            yield "no vote", f"{rating.rater}: {rating.reason}"
-    for line in disagreements(row.ratings):
-        yield "disagreement", line
-    if row.relevant is not None and row.relevant_ranks is not None:
-        at = f" at {', '.join(map(str, row.relevant_ranks))}" if row.relevant_ranks else ""
-        counts = f"{len(row.relevant_ranks)} of {row.relevant} relevant ones{at}"
-        yield "retrieved", f"{row.number_of_results or 0} documents, {counts}"
-
-
-def _unit(
-    unit: SentenceVerdict | FactVerdict, verdicts: Iterable[str | None], evidence: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    words = [word.replace("_", " ") for word in verdicts if word] or ["not answered"]
-    yield unit.id, f"{unit.text} [{', '.join(words)}] {unit.why}".rstrip()
-    for label in unit.evidence:
-        yield f"  {label}", evidence.get(label, "(the text is not kept here)")

@@ -76,6 +76,10 @@ def p_value(p: float) -> str:
 
 def quantity(value: float, digits: int = 3, *, sign: str = "") -> str:
     """A measurement in its own unit: ``digits`` significant digits, and never fewer than stand before the point."""
+    if 1e-9 < abs(value) < 1e-4:
+        from decimal import Decimal
+
+        return f"{Decimal(f'{value:.{digits}g}'):{sign}f}"  # no exponent: the cost of a call is so small
     return f"{value:{sign}.0f}" if abs(value) >= 100 else f"{value:{sign}.{digits}g}"
 
 

@@ -27,12 +27,12 @@ from starlette.types import Scope
 
 from ragassay.core.errors import AssayError, BadInput, TooLarge
 from ragassay.core.formatting import minute, number
-from ragassay.dashboard import views
 from ragassay.reporting.document import Document
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import words
 from ragassay.reporting.files import MEDIA_TYPES
 from ragassay.reporting.page import environment
+from ragassay.reporting.row import outcome
 from ragassay.service.connection import unavailable
 
 _log = logging.getLogger("ragassay.dashboard")
@@ -118,8 +118,7 @@ _TEMPLATES.filters |= {
     "query": address_of,
     "minute": minute,
     "number": number,
-    "failure": views.failure,
-    "figure": views.figure,
+    "outcome": outcome,
     "words": words,
 }
 

@@ -101,6 +101,37 @@ class Cards:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """A text with its ``label``, what is ``said`` of it in a ``tone`` (as of ``Figure``), its evidence, and why."""
+
+    text: str
+    label: str = ""
+    said: str = ""
+    tone: str = ""
+    evidence: tuple[str | Link, ...] = ()
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """What is said of it, and why."""
+        return " ".join(filter(None, (self.said and f"[{self.said}]", self.why)))
+
+    def __str__(self) -> str:
+        labelled = f"{self.label}: {self.text}" if self.label else self.text
+        return f"{labelled} {self.verdict}".rstrip()
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Texts to be read, and a line below them; ``is_running``: sentences of one text."""
+
+    title: str
+    passages: tuple[Passage, ...]
+    note: str = ""
+    is_running: bool = False
+
+
+@dataclass(frozen=True)
 class Sentences:
     """Sentences, as a list."""
 
@@ -108,7 +139,7 @@ class Sentences:
     lines: tuple[str, ...]
 
 
-Block = Table | Chart | Cards | Sentences
+Block = Table | Chart | Cards | Passages | Sentences
 
 
 @dataclass(frozen=True)

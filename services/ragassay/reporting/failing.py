@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
@@ -185,14 +185,6 @@ def why(row: Result, *, judge: bool = True) -> str:
         reasons += [verdict.why] if verdict.why else []
     broken = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
     return "; ".join([*reasons, *filter(None, broken)])
-
-
-def legend(rows: Iterable[Result]) -> str:
-    """What the labels and scores of judged rows mean; empty if none is judged."""
-    judged = [row for row in rows if row.verdict]
-    text = "A1: answer sentence, G1: expected fact, C1.1: context sentence" if judged else ""
-    known = any("context_precision" in row.scores for row in judged)
-    return f"{text}; context_precision: useful contexts first?" if known else text
 
 
 def words(name: str) -> str:

@@ -6,9 +6,11 @@ from collections import Counter
 from typing import Any
 
 from ragassay.core.errors import AssayError
+from ragassay.core.formatting import number, percent
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report
 from ragassay.evaluation.aggregate import beyond
+from ragassay.reporting.document import Bar, Figure
 from ragassay.reporting.failing import headline, headline_metric
 from ragassay.storage.folder import FolderStore
 from ragassay.storage.journal import rows_with_replies
@@ -22,6 +24,20 @@ class SystemFigure(FrozenModel):
     value: float | None
     low: float | None
     high: float | None
+
+    @property
+    def shown(self) -> Figure:
+        """As a table of runs has it."""
+        if self.value is None:
+            return Figure("not scored")
+        is_share = self.metric == "accurate"
+        value = percent(round(self.value, 2)) if is_share else number(self.value)
+        if self.low is None or self.high is None:
+            return Figure(value)
+        low, high = (percent(round(end, 2)) if is_share else number(end, 2) for end in (self.low, self.high))
+        fits = self.low >= 0 and self.high <= 1
+        bar = Bar(100 * self.value, 100 * self.low, 100 * self.high, "0 to 1") if fits else None
+        return Figure(value, f"[{low}, {high}]", bar=bar)
 
 
 class Headline(FrozenModel):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ragassay.core.formatting import printable
 from ragassay.reporting.charts import Chart
-from ragassay.reporting.document import Block, Cards, Document, Table
+from ragassay.reporting.document import Block, Cards, Document, Passages, Table
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
 _MENTION = re.compile(r"(?<![\w@])@(?=\w)")
@@ -46,6 +46,11 @@ def _block(block: Block) -> Iterator[str]:
         for card in block.cards:
             yield f"- **{markdown_text(card.about)}** {markdown_text(card.title)}"
             yield from (f"  - {markdown_text(label)}: {markdown_text(text)}" for label, text in card.texts if text)
+    elif isinstance(block, Passages):
+        for passage in block.passages:
+            yield f"- {markdown_text(str(passage))}"
+            yield from (f"  - {markdown_text(str(one))}" for one in passage.evidence)
+        yield from (["", markdown_text(block.note)] if block.note else [])
     elif not isinstance(block, Chart):
         yield from (f"- {markdown_text(line)}" for line in block.lines)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill, shorten
 
 from ragassay.core.formatting import printable
-from ragassay.reporting.document import Block, Cards, Document, Sentences, Table
+from ragassay.reporting.document import Block, Cards, Document, Passages, Sentences, Table
 
 MAX_CARDS, LONGEST_TEXT = 8, 240
 _GAP, _WIDEST = 2, 40  # a wider column is wrapped before a table is divided
@@ -36,6 +36,11 @@ def _block(block: Block) -> Iterator[str]:
         yield from ([block.note] if block.note else [])
     elif isinstance(block, Sentences):
         yield from block.lines
+    elif isinstance(block, Passages):
+        for passage in block.passages:
+            yield _paragraph(str(passage), "")
+            yield from (_paragraph(str(one), "  ") for one in passage.evidence)
+        yield from ([_paragraph(block.note, "")] if block.note else [])
     elif isinstance(block, Cards):
         for card in block.cards[:MAX_CARDS]:
             yield _paragraph(f"{card.about}: {card.title}", "")

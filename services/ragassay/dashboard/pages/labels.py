@@ -17,7 +17,6 @@ from ragassay.core.files import to_lines
 from ragassay.core.formatting import interval, number, percent
 from ragassay.core.models import FrozenModel, Result
 from ragassay.core.statistics import Estimate
-from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import body, form_of, pages, shown
 from ragassay.evaluation.labelling import (
@@ -32,6 +31,8 @@ from ragassay.evaluation.labelling import (
 from ragassay.judges.agreement import FROM
 from ragassay.judges.combine import disagreements
 from ragassay.metrics.judged import QUESTIONS
+from ragassay.reporting.document import Passages
+from ragassay.reporting.row import answer, contexts, expected, turns
 
 router = pages()
 ANSWERS = {
@@ -109,24 +110,21 @@ Sent = Annotated[bytes, Depends(body(MAX_BYTES))]
 def _label(request: Request, rows: RowsToLabel) -> Response:
     row = rows.row(rows.query) if rows.query else rows.next()
     label = rows.labels.get(row.query_id) if row else None
-    about: dict[str, Any] = {
-        "answered": "",
-        "beside": ("", ""),
-        "reason": "",
-        "disagreements": [],
-        "sentences": [],
-        "facts": [],
-    }
+    about: dict[str, Any] = {"answered": "", "beside": ("", ""), "reason": "", "disagreements": []}
+    blocks = list[Passages]()
     if row and label:  # not before it is answered
-        sentences, facts = views.units(row)
         about = {
             "answered": _answered(label),
             "beside": _beside(row, label),
             "reason": row.scores[rows.metric].reason or "",
             "disagreements": list(disagreements(row.ratings)),
-            "sentences": sentences,
-            "facts": facts,
         }
+    if row:
+        sample, judged = rows.library.sample(rows.run, row), label is not None
+        blocks = [answer(row, judged=judged)]
+        if rows.metric != "faithfulness" and row.ground_truth_answer:
+            blocks.append(expected(row, judged=judged))
+        blocks += contexts(sample, labelled=judged) if rows.metric in ("faithfulness", "accurate") else []
     return shown(
         request,
         "label.html",
@@ -139,8 +137,8 @@ def _label(request: Request, rows: RowsToLabel) -> Response:
         answers=ANSWERS[rows.metric],
         row=row,
         label=label,
-        contexts=views.contexts(rows.library.sample(rows.run, row) if row else None),
-        history=views.history(row) if row else [],
+        earlier=list(turns(row)) if row else [],
+        blocks=blocks,
         progress=_progress(rows.labelling.progress(rows.labels, rows.size)),
         last=[(one, _answered(one)) for one in list(rows.labels.values())[: -_LAST_SHOWN - 1 : -1]],
         name=_name(request),

@@ -14,12 +14,11 @@ from ragassay.core.errors import BadInput, NotFound
 from ragassay.core.formatting import minute
 from ragassay.core.models import Result
 from ragassay.core.report import run_and_system
-from ragassay.dashboard import views
 from ragassay.dashboard.changes import CHANGES, changed_questions, side_by_side
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, address_of, pages, shown
-from ragassay.judges.combine import disagreements
-from ragassay.reporting import failing
+from ragassay.reporting.failing import FAILURES
+from ragassay.reporting.row import judged_first, of_row
 from ragassay.storage.columns import FIGURES
 from ragassay.storage.row_index import RowIndex
 from ragassay.storage.selection import Selection
@@ -163,7 +162,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
     metrics, asked = report.provenance.metrics, chosen.asked
     named = {asked.get("sort", "").removeprefix("-").lower()}
     named |= {re.split("[<>=]", bound)[0].strip().lower() for bound in asked.get("where", ())}
-    wanted = [name for name in metrics if name.lower() in named] or views.judged_first(metrics)
+    wanted = [name for name in metrics if name.lower() in named] or judged_first(metrics)
     questions, total = chosen.by_question(start, A_PAGE)
     return shown(
         request,
@@ -179,7 +178,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         scores=[name for name in wanted if name != "accurate"][:MAX_SCORES],
         presets=_presets(list(report.systems), metrics, asked),
         figures=[*metrics, *FIGURES],
-        failures=failing.FAILURES,
+        failures=FAILURES,
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
 
@@ -211,8 +210,11 @@ def _row(
     place, before, after = int(chosen.places[at]), chosen.places[max(at - 1, 0) : at], chosen.places[at + 1 : at + 2]
     near = chosen.rows.by_number([*before, place, *after])
     row = near[place]
-    sample, every = library.sample(run, row), chosen.of_question(place)
-    sentences, facts = views.units(row)
+    every = [
+        (column.label, one, "" if column.rows is chosen.rows and one.system == row.system else column.address(one))
+        for column, one in chosen.of_question(place)
+    ]
+    labels = [one for one in library.labels(run) if (one.system, one.query_id) == (row.system, row.query_id)]
     on_page = int(np.flatnonzero(chosen.questions == place % chosen.each)[0])
     return shown(
         request,
@@ -224,18 +226,5 @@ def _row(
         previous=[chosen.address(near[number]) for number in before if number in near],
         next=[chosen.address(near[number]) for number in after if number in near],
         position=f"row {at + 1:,} of {len(chosen.places):,}",
-        row=row,
-        why=failing.why(row, judge=False),
-        sentences=sentences,
-        facts=facts,
-        contexts=views.contexts(sample),
-        history=views.history(row),
-        tables=list(views.tables(row, {column.label: one for column, one in every}, sample)),
-        others=[
-            (column.label, column.address(one), one)
-            for column, one in every
-            if column.rows is not chosen.rows or one.system != row.system
-        ],
-        disagreements=list(disagreements(row.ratings)),
-        legend=failing.legend([row]),
+        document=of_row(row, library.sample(run, row), every=every, labels=labels, on_page=True),
     )
