@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from live_traffic import WRONG, otlp_lines, spans_of, trace_id
 from ragassay.core.errors import BadData
+from ragassay.live import files
 from ragassay.live.files import SpanFiles
 
 REQUESTS = [*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG), spans_of(77, answer=None, other="x")]
@@ -114,6 +115,19 @@ def test_span_files_a_file_that_was_rotated_is_read_from_its_beginning(tmp_path)
     assert [len(files.complete(silent_rounds=3)) for _ in range(2)] == [0, 3]
     file.write_text(lines[3])
     assert [len(files.complete(silent_rounds=3)) for _ in range(2)] == [0, 1]
+
+
+def test_span_files_remember_the_newest_requests_that_are_complete(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_COMPLETE", 2)
+    file, lines = tmp_path / "a.jsonl", otlp_lines(REQUESTS).splitlines(keepends=True)
+    read = SpanFiles(tmp_path, [])
+    for line in lines[:4]:
+        with file.open("a") as log:
+            log.write(line)
+        assert len(read.complete()) == 1
+    with file.open("a") as log:
+        log.write(lines[3] + lines[0])  # of the newest and of the oldest one
+    assert ([one.trace for one in read.complete()], read.late) == ([trace_id(0)], 3)
 
 
 def _message(line):

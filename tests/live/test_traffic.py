@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from job_workers import PayingJudge, expire_leases, in_a_thread
-from live_traffic import GOOD, WRONG, received, set_rule, spans_of, trace_id, work_all
+from live_traffic import GOOD, QUESTION, WRONG, received, set_rule, spans_of, trace_id, work_all
 from offline_runs import FakeRuntime
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.datasets.traces import SpanRule, TraceSpan
@@ -14,6 +14,7 @@ from ragassay.live import store as live_store
 from ragassay.live import traffic
 from ragassay.live.decide import decide, is_sampled, share_in_contexts
 from ragassay.live.models import LiveRule
+from ragassay.service.redis import RedisStore
 
 
 def state(live, n):
@@ -267,12 +268,15 @@ def test_add_to_dataset_adds_the_question_once(live, queue):
         live.add_to_dataset(trace_id(3), "hard")
 
 
-def test_worst_rows_name_their_job_which_is_in_no_list(live, queue):
+def test_worst_rows_name_their_job_which_is_in_no_list(live, queue, monkeypatch):
     set_rule(live)
-    live.store.append(received(*(spans_of(n) for n in range(4)), spans_of(9, context=WRONG)))
+    live.store.append(received(*(spans_of(n) for n in range(70)), spans_of(99, context=WRONG)))
     work_all(live, queue)
+    read, real = [], RedisStore.samples
+    monkeypatch.setattr(RedisStore, "samples", lambda *given: read.append(given) or real(*given))
     [worst] = live.worst("shop", "faithfulness", live.store.hours("shop"), 1)
-    assert (worst.trace, worst.job) == (trace_id(9), live.store.request(trace_id(9)).job)
+    assert (len(read), worst.query) == (1, f"{QUESTION} (99)")  # of two chunks, one is read
+    assert (worst.trace, worst.job) == (trace_id(99), live.store.request(trace_id(99)).job)
     assert worst.value < 0.5
     assert live.jobs.get(worst.job).status == "finished"
     assert live.jobs.page(cursor=None, limit=10).jobs == ()

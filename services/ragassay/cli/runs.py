@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,13 +70,13 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     When, on what, how far, and how good the answers are.
     """
     from ragassay.core.settings import Settings
-    from ragassay.reporting.listing import summary
+    from ragassay.dashboard.folder import FolderLibrary
     from ragassay.storage.benchmarks import FolderBenchmarks
     from ragassay.storage.folder import FolderStore
 
     store = FolderStore(Settings().home)
-    ids, benchmarks = store.ids()[::-1], FolderBenchmarks(store.root).of_runs()
-    listed = [(summary(store, run), benchmarks.get(run)) for run in ids[:last]]
+    ids, benchmarks = store.ids(), FolderBenchmarks(store.root).of_runs()
+    listed = [(run, benchmarks.get(run.id)) for run in islice(FolderLibrary(store).runs(), last)]
     if as_json:
         dumped = ((run.model_dump(mode="json", exclude_unset=True), benchmark) for run, benchmark in listed)
         print_json([{**run, "benchmark": benchmark} for run, benchmark in dumped])

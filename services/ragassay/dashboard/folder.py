@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
-from ragassay.core.errors import NotFound
+from ragassay.core.errors import AssayError, NotFound
 from ragassay.core.models import Result, Sample
 from ragassay.core.report import ReportWithResults
 from ragassay.dashboard.library import Library
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation.aggregate import aggregate
 from ragassay.evaluation.prepare import provenance
-from ragassay.reporting.listing import RunSummary, summary
+from ragassay.reporting.listing import Headline, RunSummary
 from ragassay.storage.folder import FolderRun, FolderStore
+from ragassay.storage.journal import rows_with_replies
 from ragassay.storage.runs import GATES_FILE, REPORT_FILE, Entry
 
 MAX_SUMMARIES_HELD = 20_000
@@ -28,7 +30,7 @@ class FolderLibrary(Library):
         super().__init__()
         self.where, self.datasets = str(store.root / "runs"), DatasetStore.of_folder(store.root)
         self._store, self._only = store, tuple(only)
-        self._summaries = lru_cache(MAX_SUMMARIES_HELD)(lambda run, _: summary(store, run))
+        self._summaries = lru_cache(MAX_SUMMARIES_HELD)(lambda run, _: _summary(store, run))
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
@@ -71,5 +73,22 @@ class FolderLibrary(Library):
         return held.sample(row.query_id, row.system)
 
     def _summary(self, run: str) -> RunSummary:
+        """A run in one line, read again if its report or gates changed."""
         gates = self._store.root / "runs" / run / GATES_FILE
         return self._summaries(run, (*self.version(run), gates.stat().st_mtime_ns if gates.is_file() else 0))
+
+
+def _summary(store: FolderStore, run_id: str) -> RunSummary:
+    try:
+        run = store.open(str(store.root / "runs" / run_id))
+        record = run.record
+        left = sum(record.rows_in(chunk) for chunk in run.pending())
+        about: dict[str, Any] = {"done": record.dataset.rows * len(record.systems) - left}
+        about["plugins"] = tuple(name for name in record.plugins if name.endswith(".py") or " " not in name)
+        if run.report_file.exists():
+            return RunSummary.of(record, "finished", Headline.of_report(run.report()), passed=run.passed, **about)
+        answering = [name for name, source in record.systems.items() if source.answers]
+        about["answered"] = rows_with_replies(run.folder, answering)
+        return RunSummary.of(record, "unfinished", Headline(), passed=None, **about)
+    except AssayError as error:
+        return RunSummary(id=run_id, status="unreadable", error=str(error))

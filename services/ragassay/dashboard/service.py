@@ -83,11 +83,8 @@ class ServiceLibrary(Library):
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept any more."""
-        rows = self.rows(run)
-        if (place := rows.find(row.system, row.query_id)) is not None:
-            chunk, number = rows.chunk(place)
-            with suppress(NotFound):
-                return self._jobs.store.samples(run, chunk)[number]
+        with suppress(NotFound):
+            return self.rows(run).sample(row.system, row.query_id)
         return None
 
     def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:

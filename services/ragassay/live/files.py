@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ragassay.live.otlp import DEFAULT_STREAM, Redaction, spans_of_protobuf, spa
 # One request, or several, each after its length in four bytes, as the Collector writes.
 PROTOBUF = (".pb", ".binpb", ".bin")
 JSON = (".json", ".jsonl", ".ndjson")
+MAX_COMPLETE = 100_000  # requests, the newest, whose further spans are known to be late
 _FIRST_FIELD = b"\n"  # with it begins a request without its length; a request after its length would have 167 MB
 _Spans = list[tuple[str, TraceSpan | None]]
 
@@ -52,7 +54,7 @@ class SpanFiles:
         self._offsets: dict[Path, int] = {}
         self._open: dict[str, OpenRequest] = {}
         self._round, self.late, self.unplaced = 0, 0, 0
-        self._complete: set[str] = set()
+        self._complete: dict[str, None] = {}
 
     def complete(self, *, silent_rounds: int | None = None) -> list[OpenRequest]:
         """Read what is new, and take the requests that are complete: by their root or after so many rounds without a span;
@@ -68,7 +70,9 @@ class SpanFiles:
         ready = [one for one in self._open.values() if silent_rounds is None or self._is_ready(one, silent_rounds)]
         for one in ready:
             del self._open[one.trace]
-            self._complete.add(one.trace)
+            self._complete[one.trace] = None
+        for trace in list(islice(self._complete, max(len(self._complete) - MAX_COMPLETE, 0))):
+            del self._complete[trace]
         return ready
 
     @property

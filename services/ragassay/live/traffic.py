@@ -44,6 +44,7 @@ from ragassay.service.jobs import Jobs
 from ragassay.service.notifications import Notification
 from ragassay.service.projects import clock_time
 from ragassay.service.redis import OUTBOX, LiveJob
+from ragassay.storage.row_index import RowIndex
 
 logger = logging.getLogger("ragassay.live")
 MAX_DUE, ROUND_S = 5000, 2.0  # requests of a project that a round looks at, and for how long
@@ -91,11 +92,9 @@ class LiveTraffic:
 
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the worst scores of a metric, with their questions."""
-        worst, queries = _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit), dict[str, str]()
-        for job in {row.job for row in worst}:
-            with suppress(NotFound, Conflict):  # deleted, or of another version
-                queries |= {sample.query_id: sample.query for sample in self._samples(job)}
-        return [row.model_copy(update={"query": queries.get(row.trace)}) for row in worst]
+        worst = _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit)
+        samples = [self._sample(row.job, row.trace) for row in worst]
+        return [row.model_copy(update={"query": one and one.query}) for row, one in zip(worst, samples, strict=True)]
 
     def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
         """Put the question of an evaluated request into a dataset, after the rows of its latest version.
@@ -103,9 +102,9 @@ class LiveTraffic:
         Raises NotFound, and Conflict for a request that has no row, or is in the dataset.
         """
         request = self.store.request(trace)
-        if request.job is None:
+        sample = self._sample(request.job, trace) if request.job else None
+        if sample is None:
             raise Conflict(f"request {trace} is {request.status}, so its row is not kept: {request.reason}")
-        sample = self._sample(request.job, trace)
         datasets = self.jobs.store.datasets
         versions = datasets.versions(dataset)
 
@@ -119,16 +118,11 @@ class LiveTraffic:
         source = f"live traffic of {request.stream}"
         return datasets.add(dataset, samples(), lambda: Origin(lineage=Lineage(action="import", sources=(source,))))
 
-    def _sample(self, job: str, trace: str) -> Sample:
-        for sample in self._samples(job):
-            if sample.query_id == trace:
-                return sample
-        raise NotFound(f"job {job} has no row of request {trace}")
-
-    def _samples(self, job: str) -> Iterator[Sample]:
-        store = self.jobs.store
-        for chunk in store.state(job).record.chunks():
-            yield from store.samples(job, chunk)
+    def _sample(self, job: str, trace: str) -> Sample | None:
+        """The row of a request that a job evaluated; None if it is deleted, or of another version."""
+        with suppress(NotFound, Conflict):
+            return RowIndex(JobRun(self.jobs.store, job)).sample("default", trace)
+        return None
 
     # --- for a beat -------------------------------------------------------------------------------------------
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ragassay.core.errors import AssayError
 from ragassay.core.formatting import number, percent
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report
 from ragassay.evaluation.aggregate import beyond
 from ragassay.reporting.document import Bar, Figure
 from ragassay.reporting.failing import headline, headline_metric
-from ragassay.storage.folder import FolderStore
-from ragassay.storage.journal import rows_with_replies
 from ragassay.storage.protocol import RunRecord
 
 
@@ -125,20 +122,3 @@ class RunSummary(Headline):
         """Is the text in its id, name, dataset, judge, status or a system's name, in any case?"""
         places = (self.id, self.name or "", self.dataset, self.judge, self.status, *self.systems)
         return any(text.casefold() in place.casefold() for place in places)
-
-
-def summary(store: FolderStore, run_id: str) -> RunSummary:
-    """A run of a folder in one line."""
-    try:
-        run = store.open(str(store.root / "runs" / run_id))
-        record = run.record
-        left = sum(record.rows_in(chunk) for chunk in run.pending())
-        about: dict[str, Any] = {"done": record.dataset.rows * len(record.systems) - left}
-        about["plugins"] = tuple(name for name in record.plugins if name.endswith(".py") or " " not in name)
-        if run.report_file.exists():
-            return RunSummary.of(record, "finished", Headline.of_report(run.report()), passed=run.passed, **about)
-        answering = [name for name, source in record.systems.items() if source.answers]
-        about["answered"] = rows_with_replies(run.folder, answering)
-        return RunSummary.of(record, "unfinished", Headline(), passed=None, **about)
-    except AssayError as error:
-        return RunSummary(id=run_id, status="unreadable", error=str(error))

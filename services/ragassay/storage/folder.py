@@ -55,7 +55,6 @@ from ragassay.storage.runs import (
     REPORT_FILE,
     Entry,
     Run,
-    document_of,
     is_pending_again,
     report_in,
     result_lines,
@@ -184,13 +183,6 @@ class FolderRun(Run):
             with suppress(OSError, AssayError):  # else they are made when they are needed
                 write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"
-
-    def json_lines(self, chunk: ChunkId) -> Iterator[bytes]:
-        """See ``Run``: files may have been edited, so each line is checked to be JSON."""
-        name = results_blob(chunk)
-        for number, line in enumerate(self._lines(name, chunk), 1):
-            document_of(f"{self.folder}/{name}", number, line)
-            yield line
 
     def without_columns(self) -> dict[ChunkId, float]:
         """The chunks whose results were written since their columns were."""

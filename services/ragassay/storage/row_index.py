@@ -14,7 +14,7 @@ import numpy as np
 
 from ragassay.core.blobs import Blobs, FolderBlobs
 from ragassay.core.errors import BadSettings, DiskFull, NotFound, UnknownName
-from ragassay.core.models import Result
+from ragassay.core.models import Result, Sample
 from ragassay.storage.columns import (
     ID,
     THERE,
@@ -89,6 +89,13 @@ class RowIndex:
         alike = np.flatnonzero(columns.there & (columns.column(ID) == label_value(query_id)))
         numbers = (int(number) + first for number in alike)
         return next((number for number in numbers for row in self.at([number]) if row.query_id == query_id), None)
+
+    def sample(self, system: str, query_id: str) -> Sample | None:
+        """What a system's row on a query was evaluated on; None if there is no such row. Raises NotFound once that is deleted."""
+        if (number := self.find(system, query_id)) is None:
+            return None
+        chunk, row = self.chunk(number)
+        return self.run.samples(chunk)[row]
 
     def each(self, numbers: Sequence[int]) -> Iterator[Result]:
         """The rows with these numbers, of which few are in memory at a time."""

@@ -86,26 +86,27 @@ class Run(ABC):
 
     def results(self, chunk: ChunkId) -> list[Result]:
         """The results of a chunk, in the order of evaluation; raises BadData, and ``gone``."""
-        name = results_blob(chunk)
-        return [self._result(name, number, line) for number, line in enumerate(self._lines(name, chunk), 1)]
+        return [self._result(*line) for line in self._lines(chunk)]
 
     def documents(self, chunk: ChunkId) -> Iterator[Mapping[str, Any]]:
         """The results of a chunk as they are in JSON, read without a model; raises as ``results`` does."""
+        return (document_of(*line) for line in self._lines(chunk))
+
+    def json_lines(self, chunk: ChunkId) -> Iterator[bytes]:
+        """The JSON of each result of a chunk as it is kept, and checked to be some; raises as ``results`` does."""
+        for where, number, line in self._lines(chunk):
+            document_of(where, number, line)
+            yield line
+
+    def _lines(self, chunk: ChunkId) -> Iterator[tuple[str, int, bytes]]:
+        """Where a chunk's results are, and the number and content of each."""
         name = results_blob(chunk)
-        lines = enumerate(self._lines(name, chunk), 1)
-        return (document_of(f"{self.blobs.where}/{name}", number, line) for number, line in lines)
-
-    def json_lines(self, chunk: ChunkId) -> Iterable[bytes]:
-        """The JSON of each result of a chunk, as it is kept; raises NotFound, and BadData for another number of rows."""
-        return self._lines(results_blob(chunk), chunk)
-
-    def _lines(self, name: str, chunk: ChunkId) -> list[bytes]:
         if (content := self.blobs.get(name)) is None:
             raise self.gone(name)
-        lines = content.splitlines()
+        where, lines = f"{self.blobs.where}/{name}", content.splitlines()
         if len(lines) != (rows := self.record.rows_in(chunk)):
-            raise BadData([f"{self.blobs.where}/{name}: has {len(lines)} rows instead of {rows}"], hint=DAMAGED)
-        return lines
+            raise BadData([f"{where}: has {len(lines)} rows instead of {rows}"], hint=DAMAGED)
+        return ((where, number, line) for number, line in enumerate(lines, 1))
 
     def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
         """Some results of chunks, by their numbers in these; what is not there is left out."""
@@ -113,8 +114,8 @@ class Run(ABC):
         found: dict[ChunkId, dict[int, Result]] = {}
         for (chunk, rows), content in zip(wanted.items(), contents, strict=True):
             if content is not None:
-                name, lines = results_blob(chunk), content.splitlines()
-                found[chunk] = {n: self._result(name, n + 1, lines[n]) for n in rows}
+                where, lines = f"{self.blobs.where}/{results_blob(chunk)}", content.splitlines()
+                found[chunk] = {n: self._result(where, n + 1, lines[n]) for n in rows}
         return found
 
     def rows(self, system: str, done: Sequence[ChunkId] | None = None) -> Sequence[Result]:
@@ -150,11 +151,10 @@ class Run(ABC):
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return None
 
-    def _result(self, name: str, number: int, line: bytes) -> Result:
-        result = row_of(f"{self.blobs.where}/{name}", number, line, Result)
+    def _result(self, where: str, number: int, line: bytes) -> Result:
+        result = row_of(where, number, line, Result)
         if missing := sorted(set(self.record.metrics) - result.scores.keys()):
-            what = f"{self.blobs.where}/{name}:{number}: scores.{missing[0]}: is missing"
-            raise BadData([what], hint=DAMAGED)
+            raise BadData([f"{where}:{number}: scores.{missing[0]}: is missing"], hint=DAMAGED)
         return result
 
 
