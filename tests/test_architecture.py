@@ -1,5 +1,6 @@
 """What may not be imported, and how light imports have to be."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ def python(code, cwd=None):
     return done.stdout, done.stderr
 
 
+WORDS = re.compile(r"(^|[\s'])--[a-z]|ragassay (ab|compare|data|evaluate|gate|info|job|judge|runs|show|trend|view) ")
 COMMANDS = ", ".join(
     f"ragassay.cli.{name}"
     for name in "ab admin compare data evaluate gate info jobs judge live runs schedules serve trec trends view".split()
@@ -83,3 +85,15 @@ def test_importing_the_package_touches_neither_files_nor_environment(tmp_path):
         "print(before == dict(os.environ), os.listdir('.'))"
     )
     assert python(code, tmp_path) == ("True []\n", "")
+
+
+@pytest.mark.parametrize("package", ["core", "llm", "judges", "evaluation"])
+def test_what_every_caller_shares_names_no_flag_and_no_command(package):
+    """The command line writes these into the hint of an error; HTTP and Python have others."""
+    named = []
+    for path in (ROOT / "services" / "ragassay" / package).glob("*.py"):
+        tree = ast.parse(path.read_text())
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        named += [f"{path.name}: {n.value}" for n in texts if id(n) not in docs and WORDS.search(n.value)]
+    assert named == []

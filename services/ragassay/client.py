@@ -136,7 +136,7 @@ class Client:
         """Queue an evaluation of rows and responses that are read already, and by the service's ``systems``."""
         _refuse_local(name for name, one in read.systems.items() if one.source.called or one.source.built)
         if not systems and not any(system.responses for system in read.systems.values()):
-            raise NothingToEvaluate("no row has a response", hint="name a system: --system NAME=FILE")
+            raise NothingToEvaluate("no row has a response", hint="name systems", option="systems")
         return self._queue({**options, **_rows(read), "systems": [*systems]})
 
     def _queue(self, body: Mapping[str, Any]) -> Job:

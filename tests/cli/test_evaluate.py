@@ -27,7 +27,7 @@ REFUSED = {
         ["q.jsonl", "--system", "v=http://127.0.0.1:9/", "--map", "answer=typo"],
         "has no column 'typo'",
     ),
-    "no data": ([], "DATA is missing"),
+    "no data": ([], "data is missing; name a file: ragassay evaluate DATA"),
     "no metric": (["data.jsonl", "--metrics", ","], "no metric is asked for"),
     "system without file": (["data.jsonl", "--system", "a"], "NAME=FILE"),
     "system outside": (["data.jsonl", "--system", "../a=data.jsonl"], "system name '../a'"),

@@ -114,5 +114,5 @@ def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, dat
 def test_without_a_model_criteria_are_warned_of_at_the_start_and_missing_with_that_reason(cli, data):
     code, out, err = cli("evaluate", data, *CRITERION)
     assert code == 0
-    assert err.startswith("warning: the judge local can't judge criteria (polite); a model can: --judge")
+    assert err.startswith("warning: the judge local can't judge criteria (polite); a model can\n")
     assert "polite: 4 of 4 without a score (the judge local can't judge criteria" in " ".join(out.split())

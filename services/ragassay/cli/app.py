@@ -124,6 +124,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_HINTS: dict[str | None, str] = {  # by the option that mends an error
+    "data": "name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
+    "metrics": "see: ragassay data show FILE",
+    "systems": "name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN",
+}
+
+
 @app.callback(invoke_without_command=True)
 def _about(
     context: typer.Context,
@@ -202,6 +209,7 @@ def main() -> NoReturn:
         _print_problems(error)
         code = error.exit_code
     except AssayError as error:
+        error.hint = _HINTS.get(error.option, error.hint)
         typer.echo(f"error: {error}", err=True)
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):

@@ -170,8 +170,12 @@ class Terminal(Reporter):
         typer.echo(f"warning: {line}", err=True)
 
     def notice(self, line: str) -> None:
-        """Print a line above the bar."""
-        print_notice(line)
+        """Print a warning above the bar."""
+        print_notice(f"warning: {line}")
+
+    def waiting(self, why: str) -> None:
+        """Print above the bar what is waited for."""
+        print_notice(f"waiting: {why}")
 
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume: str) -> Iterator[Callable[[int], object]]:

@@ -45,12 +45,17 @@ _PATH = re.compile(
 
 
 class AssayError(Exception):
-    """Root of the tree: says what was wrong, where, and what to do next."""
+    """Root of the tree: says what was wrong, where, and what to do next. ``option``: the one that mends it, if one does.
+
+    A hint is for all callers; the command line names flags and commands in its place, by ``option``.
+    """
 
     code, status, retryable, exit_code = "error", 500, False, 2
 
-    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.message, self.where, self.hint = message, where, hint
+    def __init__(
+        self, message: str, *, where: str | None = None, hint: str | None = None, option: str | None = None
+    ) -> None:
+        self.message, self.where, self.hint, self.option = message, where, hint, option
         super().__init__(message)
 
     def __str__(self) -> str:

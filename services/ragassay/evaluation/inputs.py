@@ -146,10 +146,7 @@ def load(
     if data is None:
         data = next((choice for choice in systems.values() if isinstance(choice, Path)), None)
     if data is None:
-        raise BadSettings(
-            "DATA is missing",
-            hint="name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
-        )
+        raise BadSettings("data is missing", hint="name a file, or one of a system's responses", option="data")
     reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
     dataset = data
     if not isinstance(dataset, Dataset):

@@ -53,7 +53,7 @@ def resume(settings: Settings, reference: str) -> FolderRun:
     store = FolderStore(settings.home)
     if reference == LAST and (interrupted := store.interrupted_start()):
         what = f"run {interrupted} was interrupted before it began, or begins just now"
-        raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
+        raise Conflict(what, hint="start it again, or name an earlier run")
     run = store.open(reference)
     run.check()
     check_names(run.record, run.folder / "run.json")
@@ -68,21 +68,23 @@ async def complete(
     budget: Budget | None = None,
     outage_timeout_s: float | None = None,
     done: Callable[[int], object] = ignore,
-    notice: Callable[[str], object] = ignore,
+    warn: Callable[[str], object] = ignore,
+    waiting: Callable[[str], object] = ignore,
     others: Sequence[FolderRun] = (),
 ) -> ReportWithResults:
     """Do what is left of a run, and keep its report. ``budget`` and ``outage_timeout_s`` take the place of the run's own.
 
     ``others``: runs that spend from the same budget. ``done`` is called with the number of further rows done, as calls are
-    answered; ``notice`` with each line for the user. Raises Conflict while another process works on the run, BudgetReached
-    with its calls of unknown outcome, DiskFull, and what ``work_through`` raises.
+    answered; ``warn`` with what the run can't do; ``waiting`` with each outage that it waits for. Raises Conflict while
+    another process works on the run, BudgetReached with its calls of unknown outcome, DiskFull, and what
+    ``work_through`` raises.
     """
     spec, limits = run.record.spec, budget or run.record.spec.budget
     with ExitStack() as stack:
         stack.enter_context(run.locked())
         cache = None
         if spec.performance.cache:
-            cache = CallCache(runtime.settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+            cache = CallCache(runtime.settings.home / "cache" / "calls.sqlite", warn)
             stack.callback(cache.close)
         elsewhere = Usage.total([_spent_by(other) for other in others]) if limits != Budget() else Usage()
         account = BudgetAccount(limits, elsewhere)
@@ -91,7 +93,7 @@ async def complete(
         run.forgotten = journal.forgotten
         if run.pending():
             for line in _warnings(spec, run.record.metrics, runtime.settings):
-                notice(f"warning: {line}")
+                warn(line)
             check_unchanged(runtime, run.record)
         progress = RowProgress(done)
         watched = CallScope(journal, answered=progress.replied)
@@ -102,9 +104,7 @@ async def complete(
 
         try:
             answered = progress.row if spec.is_local else ignore
-            await work_through(
-                runtime, run, watched, finished, lambda why: notice(f"waiting: {why}"), outage_timeout_s, answered
-            )
+            await work_through(runtime, run, watched, finished, waiting, outage_timeout_s, answered)
         except BudgetReached as reached:
             reached.unknown = journal.unknown
             raise
@@ -122,7 +122,7 @@ def _warnings(spec: RunConfig, metrics: Sequence[str], settings: Settings) -> It
     """What the judges of a specification can't do."""
     judges = [one.model for one in spec.judges]
     if spec.criteria and spec.is_local:
-        yield f"the judge {judges[0]} can't judge criteria ({', '.join(spec.criteria)}); a model can: --judge"
+        yield f"the judge {judges[0]} can't judge criteria ({', '.join(spec.criteria)}); a model can"
     if "answer_accuracy" in (spec.metrics or ()):
         yield "answer_accuracy is read as semantic_similarity; RAGAS's metric of this name asks a judge, as correctness does"
     if "semantic_similarity" in metrics and (why := unavailable(spec.embeddings or settings.embeddings)):

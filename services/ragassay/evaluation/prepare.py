@@ -54,8 +54,8 @@ def prepare(spec: RunConfig, inputs: Inputs, run_id: str) -> RunRecord:
         raise NothingToEvaluate(
             "no row has a response",
             where=inputs.dataset.name,
-            hint="name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN; "
-            "in Python systems={...} or map={...}",
+            hint="name systems, or the column of the answers: map={'answer': COLUMN}",
+            option="systems",
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
     if spec.references and any(one.reference_labels for one in responses if one):
@@ -100,9 +100,7 @@ def choose_metrics(spec: RunConfig, systems: Mapping[str, Sequence[Sample]], dat
         usable = {name: metric for name, metric in usable.items() if metric.family != "accurate"}
     if not usable and any(lacking.values()):
         why = next(iter(lacking.values()))
-        raise NothingToEvaluate(
-            f"no row has the input of a metric: {why}", where=dataset, hint="see: ragassay data show FILE"
-        )
+        raise NothingToEvaluate(f"no row has the input of a metric: {why}", where=dataset, option="metrics")
     return tuple((usable if spec.metrics is None else wanted).values())
 
 

@@ -139,7 +139,7 @@ def preference_judge(spec: RunConfig, settings: Settings) -> PreferenceJudge:
 
     (judge, *others) = spec.judges
     if others or not judge.calls_model or judge.model in JUDGES:
-        raise BadSettings(f"{spec.judged_by} can't compare two answers", where="--pairwise", hint="name one model")
+        raise BadSettings(f"{spec.judged_by} can't compare two answers", where="judges", hint="name one model")
     llm = _model(judge.model, spec, settings, Shared(), spec.performance.concurrency)
     return PreferenceJudge(llm, history_tokens=spec.history_tokens)
 

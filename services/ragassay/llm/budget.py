@@ -46,5 +46,5 @@ def of_unknown_price(model: str = "MODEL") -> BadSettings:
     price = f'prices: {{"{model}": {{input_per_1m: 0.15, output_per_1m: 0.60}}}}'
     return BadSettings(
         "a budget in USD can't be kept: the model has no price",
-        hint=f"give it one in the configuration, {price}, or set a budget in tokens, --set budget.tokens=N",
+        hint=f"give it one in the configuration, {price}, or set a budget in tokens, budget.tokens",
     )

@@ -44,9 +44,7 @@ def criterion_metric(name: str) -> Metric:
             return Score.absent(EMPTY)
         judged = next((criterion for criterion in verdict.criteria if criterion.name == name), None)
         if judged is None:
-            return Score.absent(
-                f"the judge {verdict.judge} can't judge criteria; a model can: --judge MODEL", "no_input"
-            )
+            return Score.absent(f"the judge {verdict.judge} can't judge criteria; a model can", "no_input")
         if judged.step is None:
             return Score.absent(f"the judge left the criterion {name} unanswered", "failed")
         return Score(value=STEP_WORTH[judged.step], reason=judged.why or None, details={"step": judged.step})

@@ -300,7 +300,7 @@ async def _reports(runtime: Runtime, begun: Begun, reporter: Reporter, **limits:
     with reporter.watch(begun.runs.values(), resume_command(begun.id)) as done:
         for dataset, run in begun.runs.items():
             others = [other for other in begun.runs.values() if other is not run]
-            limits |= {"done": done, "notice": reporter.notice, "others": others}
+            limits |= {"done": done, "warn": reporter.notice, "waiting": reporter.waiting, "others": others}
             report = await local.complete(runtime, run, **limits)
             reports[dataset] = Report.of(report, report.results)
     return reports

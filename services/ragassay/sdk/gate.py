@@ -110,7 +110,7 @@ def check(
         store.open(results.run).save_gates(json_document(results))
     log_missed(results)
     for caution in results.cautions:
-        reporter.notice(f"warning: the baseline was not measured alike: {caution}")
+        reporter.notice(f"the baseline was not measured alike: {caution}")
     return results, report
 
 
@@ -132,7 +132,7 @@ def _baseline(
         try:
             report = report_of(store.last_passed(dataset, but=but))
         except NotFound as error:
-            reporter.notice(f"warning: {error.message}; gates on a drop are left out this time")
+            reporter.notice(f"{error.message}; gates on a drop are left out this time")
             return gating.without_drops(configuration.gates), None, None
     else:
         report = resolve(configuration.baseline).report()

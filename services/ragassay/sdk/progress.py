@@ -53,6 +53,10 @@ class Reporter:
         """Warn about what happens during or after a run."""
         self._warn(line, RuntimeWarning)
 
+    def waiting(self, why: str) -> None:
+        """Warn that a run waits for its provider."""
+        self.notice(f"waiting: {why}")
+
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume: str) -> Iterator[Callable[[int], object]]:
         """Within the block, the function it returns counts further rows as done; an error names the command ``resume``."""
