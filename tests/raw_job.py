@@ -25,7 +25,7 @@ class RawJob:
         self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
         texts = {name: (LUA / f"{name}.lua").read_text() for name in ("functions", *LIFE)}
         self._scripts = {name: redis.register_script(texts["functions"] + texts[name]) for name in LIFE}
-        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0, "called": ""}
+        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0}
         redis.hset(self.key("meta"), mapping={**record, **about})
         redis.rpush(self.key("todo"), *self.chunks)
 
@@ -41,8 +41,10 @@ class RawJob:
 
     # --- the scripts, with what most calls of them say --------------------------------------------------------
 
-    def claim(self, token, most=10**9, lease_ms=LEASE_MS):
-        return self.run("claim", token, lease_ms, most)
+    def claim(self, token, most=10**9, busy=()):
+        """The chunk; ``more``: does its worker send the next message?"""
+        chunk, self.more = self.run("claim", token, LEASE_MS, most, *busy) or (None, 0)
+        return chunk and chunk.decode()
 
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)

@@ -132,7 +132,11 @@ async def make(journal, name, *, error=None, answered=None):
 def test_a_probe_goes_alone_and_the_others_follow_when_it_is_answered():
     async def probe():
         told, below, answered = [], MemoryJournal(), asyncio.Event()
-        journal = CallScope(below, circuit=Circuit("down", answered=lambda: told.append(1)))
+
+        async def answers():
+            told.append(1)
+
+        journal = CallScope(below, circuit=Circuit("down", answered=answers))
         calls = [asyncio.create_task(make(journal, name, answered=answered)) for name in "abc"]
         await asyncio.sleep(0.01)
         assert (below.settled, journal.circuit.closed) == ({}, False)

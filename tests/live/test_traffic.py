@@ -199,7 +199,6 @@ def test_tick_killed_at_any_command_loses_nothing_and_evaluates_nothing_twice(li
     for job in store.active():
         if store.redis.exists(store.key(job, "lease")):
             expire_leases(store, job)
-        live.jobs.wake(job)
     live.jobs.tick()
     work_all(live, queue)
     assert counts(live) == {"received": 13, "evaluated": 12, "no_answer": 1}

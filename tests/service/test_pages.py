@@ -170,7 +170,7 @@ def test_commands_back_up_and_restore_jobs_and_reports(jobs_in, tmp_path):
         jobs, queue = jobs_in(server.url)
         assert JobRun(jobs.store, done).report_document() == report
         assert jobs.get(half).progress.done == 50
-        jobs.wake(half)
+        jobs.tick()
         finish(jobs, queue, half)
         assert jobs.get(half).status == "finished"
 
@@ -184,7 +184,7 @@ def test_commands_move_a_redis_with_its_jobs(jobs_in):
         assert "Redis is a replica and takes no writes" in redis_server(jobs.store.redis, "state").problems[0]
         old.kill()
         operate("Move Redis", old.folder, ports, 1)
-        jobs.wake(job)
+        jobs.tick()
         finish(jobs, queue, job)
         assert jobs.get(job).status == "finished"
 

@@ -1,5 +1,6 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
+import random
 import threading
 import time
 from contextlib import suppress
@@ -53,7 +54,6 @@ def test_nothing_is_noted_of_a_job_whose_record_is_gone(jobs, store):
     assert not store.starts(claim)
     store.keep_built(job, claim.system, ["a model"])
     store.note_undelivered(job, "a webhook", "it answered 500")
-    store.note_sent(job)
     assert not store.redis.exists(store.key(job, "meta"))
 
 
@@ -154,7 +154,7 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
     store.transition(ended, "cancelled")
-    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
+    store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
     queue.sent.clear()
     jobs.tick()
     assert store.active() == [alive]
@@ -165,7 +165,7 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
 def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, caplog):
     unreadable, alive = sorted(submit(jobs, 10) for _ in range(2))
     store.redis.hset(store.key(unreadable, "meta"), "record", orjson.dumps({"id": unreadable, "from": "2099"}))
-    store.redis.hdel(store.key(alive, "meta"), "sent_ms")
+    store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
     queue.sent.clear()
     jobs.tick()
     assert queue.sent == [alive]
@@ -234,7 +234,7 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
         store.claim(evicted)
         store.redis.hdel(store.key(evicted, "inputs"), "default:0")
         expire_leases(store, evicted)
-        store.redis.hdel(store.key(alive, "meta"), "sent_ms")
+        store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
         queue.sent.clear()
         jobs.tick()
     assert (jobs.get(evicted).status, store.active(), queue.sent) == ("failed", [alive], [alive])
@@ -277,29 +277,75 @@ def test_a_job_that_asks_a_provider_leaves_one_process_to_the_others(jobs, store
     assert sum(store.claim(job) is not None for _ in range(11)) == chunks
 
 
-@pytest.mark.parametrize(("processes", "messages"), [(0, 1), (1, 1), (2, 2), (3, 3), (40, 4)])
-def test_a_job_has_a_message_for_each_process(jobs, queue, store, processes, messages):
-    """The message of a small job waits behind those of a large one, each of which is a chunk."""
-    if processes:
-        store.heartbeat("worker", f"a:1:{processes}", for_s=60)
-    submit(jobs, 500)
-    assert len(queue.sent) == messages
+def test_a_job_has_one_message_at_a_time_and_jobs_take_turns(jobs, queue):
+    large, small = submit(jobs, 300), submit(jobs, 60)
+    order = []
+    while queue.sent:
+        assert len(queue.sent) == len(set(queue.sent))
+        order.append(queue.sent[0])
+        deliver(jobs, queue)
+    assert order == [large, small, large, small, *[large] * 4]
 
 
-@pytest.mark.parametrize(("leased", "silent_ms", "messages"), [(0, 200, 3), (1, 200, 2), (1, 199, 0), (3, 200, 0)])
-def test_a_process_that_was_started_since_gets_a_message(jobs, queue, store, leased, silent_ms, messages):
-    """A chunk was claimed, or a message sent, so long ago."""
-    job = submit(jobs, 500)
-    store.heartbeat("worker", "a:1:3", for_s=60)
-    for _ in range(leased):
-        store.claim(job)
-    queue.sent.clear()
-    workloads = store.workloads
-
-    def as_long_ago(jobs):
-        at_ms = store.now_ms() - silent_ms
-        return [work._replace(now_ms=at_ms + silent_ms, claimed_ms=at_ms, sent_ms=at_ms) for work in workloads(jobs)]
-
-    store.workloads = as_long_ago
+def test_the_only_chunk_of_a_worker_that_failed_or_died_has_one_message(make_jobs, queue, store):
+    buggy, jobs = make_jobs(error=ZeroDivisionError()), make_jobs()
+    job = submit(jobs, 10)
+    with pytest.raises(ZeroDivisionError):
+        deliver(buggy, queue)
+    assert queue.sent == [job]
+    store.claim(queue.sent.pop())
+    expire_leases(store, job)
     jobs.tick()
-    assert queue.sent == [job] * messages
+    assert queue.sent == [job]
+
+
+def test_a_message_that_came_in_vain_is_sent_when_a_chunk_may_be_claimed_again(make_jobs, queue, store):
+    """One of two processes is left to jobs without a provider."""
+    store.heartbeat("worker", "a:1:2", for_s=60)
+    judge, other = SlowJudge(), make_jobs()
+    job = submit(other, 150, judges=("a-model",))
+    end = in_a_thread(lambda: deliver(make_jobs(judge), queue))
+    assert judge.began.wait(60)
+    deliver(other, queue)
+    other.tick()
+    assert queue.sent == []
+    judge.go.set()
+    end()
+    deliver_all(other, queue)
+    assert queue.finalized == [job]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_chunk_is_done_whatever_messages_and_workers_are_lost(jobs, queue, store, seed):
+    chance = random.Random(seed)
+    submitted = [submit(jobs, rows) for rows in (400, 60, 10)]
+    while {jobs.get(job).status for job in submitted} != {"finalizing"}:
+        what = chance.random()
+        if not queue.sent or what < 0.1:
+            for job in submitted:
+                expire_leases(store, job)
+            jobs.tick()
+        elif what < 0.2:
+            queue.sent.pop(0)
+        elif what < 0.3:
+            store.claim(queue.sent.pop(0))  # by a worker that is killed before it sends the next message
+        else:
+            deliver(jobs, queue)
+        assert len(queue.sent) <= len(submitted) + 1
+    assert [jobs.get(job).progress.done for job in submitted] == [400, 60, 10]
+
+
+def test_a_system_that_is_called_is_asked_under_one_lock_over_all_jobs(jobs, store):
+    first, second = submit(jobs, 100), submit(jobs, 100)
+    for job in (first, second):
+        store.redis.hset(store.key(job, "meta"), "called", b'["default"]')
+    claim = store.claim(first)
+    assert (str(claim), store.claim(first), store.claim(second)) == ("default:0", None, None)
+    assert store.renew(claim)
+    assert store.freed(claim) == [first, second]
+    claim = store.claim(second)
+    assert store.freed(claim) == []
+    claim = store.claim(second)
+    store.redis.delete(claim.lock.name)  # its time was over
+    assert not store.renew(claim)
+    assert store.claim(first).lock.owned()

@@ -1,6 +1,7 @@
 """A job's calls are paid once, whoever works on it and however often."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -42,6 +43,37 @@ def test_each_attempt_is_booked_once_and_one_with_an_unknown_outcome_at_its_esti
     attempt(journal, CALL, Reply(text="said", usage=Usage(input_tokens=40), waste=Usage(uncertain_calls=2)))
     assert books(store, job) == (240, 0, 0, 2)
     assert attempt(journal).text == "said"
+
+
+@pytest.mark.parametrize(("script", "booked"), [("reserve", (0, 0, 0, 0)), ("settle", (40, 0, 0, 0))])
+def test_a_call_that_is_cancelled_while_redis_is_asked_leaves_nothing_open(job, store, monkeypatch, script, booked):
+    """The event loop goes on meanwhile. No request is made of what was just reserved, and a reply that was paid is kept."""
+    journal, run = RedisJournal(store, store.claim(job), cache=False), store.run
+    asked, go = threading.Event(), threading.Event()
+
+    def slowly(name, *arguments):
+        answer = run(name, *arguments)
+        if name == script:
+            asked.set()
+            assert go.wait(60)
+        return answer
+
+    async def cancelled():
+        reply = Reply(text="said", usage=Usage(input_tokens=40))
+        task = asyncio.create_task(attempted(journal, CALL, reply))
+        await asyncio.to_thread(asked.wait, 60)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.01)
+        assert not task.done()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(store, "run", slowly)
+    asyncio.run(cancelled())
+    assert books(store, job) == booked
+    assert (script == "settle") == (store.redis.hexists(store.key(job, "calls:default:0"), CALL.id))
 
 
 def test_a_job_that_is_cancelled_makes_no_further_request(job, make_jobs, store):

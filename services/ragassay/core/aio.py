@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,20 @@ async def together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
         if isinstance(outcome, BaseException):
             raise outcome
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+
+async def to_its_end(work: Awaitable[T]) -> T:
+    """The outcome of work that is not broken off if its caller is cancelled; the cancellation is raised after it."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            cancelled = True
+    outcome = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return outcome
 
 
 class Slots:

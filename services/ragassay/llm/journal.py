@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from ragassay.core.aio import ignore
+from ragassay.core.aio import to_its_end
 from ragassay.core.errors import ProviderDown, Unavailable
 from ragassay.core.models import Usage
 from ragassay.core.protocols import Attempt, Call, Journal, Purpose, Reply, digest
@@ -75,10 +75,10 @@ class StoredJournal(ABC):
         finally:
             # Kept even if the task is cancelled at this very moment: what is paid is never lost.
             if attempt.reply is not None:
-                await asyncio.shield(self.settle(reserved, attempt.reply))
+                await to_its_end(self.settle(reserved, attempt.reply))
             else:
                 spent = reserved.unknown if attempt.spent is None else reserved.booked(attempt.spent)
-                await asyncio.shield(self.end(reserved, spent))
+                await to_its_end(self.end(reserved, spent))
 
 
 def hit(call: Call, known: Reply) -> Reply:
@@ -132,7 +132,9 @@ class Circuit:
     is called once when it is answered. Open (``given_up``), every call raises Unavailable. Replies that are there pass.
     """
 
-    def __init__(self, why: str, *, given_up: bool = False, answered: Callable[[], object] = ignore) -> None:
+    def __init__(
+        self, why: str, *, given_up: bool = False, answered: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
         self._why, self._answered = why, answered
         self._turn = asyncio.Lock()
         self._failed = False
@@ -155,8 +157,8 @@ class Circuit:
                         yield attempt
                     finally:
                         self._failed, self.closed = not attempt.answered, attempt.answered
-                if self.closed:
-                    self._answered()
+                if self.closed and self._answered:
+                    await self._answered()
                 return
         async with journal.attempt(call, max_usage) as attempt:
             yield attempt

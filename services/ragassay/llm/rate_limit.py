@@ -26,7 +26,7 @@ _dice = random.SystemRandom()
 class Spacing(Protocol):
     """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
 
-    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
+    async def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
         """Take the line's next moment; the seconds until then. The one after it comes at the later of the two."""
 
     def correct(self, line: str, tokens_s: float) -> None:
@@ -40,7 +40,7 @@ class LocalSpacing:
         self._lock = threading.Lock()
         self._next: dict[str, list[float]] = {}  # by line, when its requests and its tokens allow the next call
 
-    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
+    async def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
         """Take the line's next moment; the seconds until then."""
         with self._lock:
             now = time.monotonic()
@@ -71,7 +71,7 @@ class RateLimit:
         """Wait until a call that may take so many tokens can be sent."""
         if self.requests or self.tokens:
             request_s = 60 / self.requests if self.requests else 0.0
-            await asyncio.sleep(self.spacing.wait_s(line, request_s, self._seconds(tokens)))
+            await asyncio.sleep(await self.spacing.wait_s(line, request_s, self._seconds(tokens)))
 
     def correct(self, line: str, tokens: int) -> None:
         """A call that waited took so many tokens more than it said; below 0: fewer."""

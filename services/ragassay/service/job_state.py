@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -41,16 +41,21 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class Claim(ChunkId):
-    """The right to work on one chunk of a job, until the lease runs out."""
+    """The right to work on one chunk of a job, until the lease runs out.
+
+    ``more``: its job needs a message for the next chunk. ``lock``: of its system, if that is asked by one worker at a time.
+    """
 
     job: str
     token: str
+    more: bool = False
+    lock: Any = field(default=None, compare=False)  # redis.lock.Lock
 
     @classmethod
-    def of(cls, job: str, chunk: bytes, token: str) -> Claim:
+    def of(cls, job: str, chunk: bytes, token: str, *, more: bool = False, lock: Any = None) -> Claim:
         """The claim on a chunk as Redis names it."""
         known = ChunkId.parse(chunk.decode())
-        return cls(known.system, known.number, job, token)
+        return cls(known.system, known.number, job, token, more, lock)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import copy
 import hashlib
 import logging
 import uuid
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Collection
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import orjson
@@ -54,7 +54,6 @@ from ragassay.storage.selection import Selection, cursor_at
 logger = logging.getLogger("ragassay.jobs")
 _RESPONSE_FAILED = label_value("response_failed")
 MAX_ROWS_A_PAGE, MAX_FINALIZES = 200, 5
-SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
 
 class Jobs:
@@ -113,7 +112,7 @@ class Jobs:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
                 return known, False
             raise
-        self.wake(job)
+        self._queue.enqueue(job)
         return self.get(job), True
 
     def _submitted(self, job: str, body_digest: str) -> Job | None:
@@ -235,7 +234,7 @@ class Jobs:
         before, resumed = self.store.transition(job, "running", guard=("resumes", state.resumes), fields=fields)
         if not resumed:
             raise Conflict(f"job {job} is {before}, not paused")
-        self.wake(job)
+        self._queue.enqueue(job)
         return self.get(job)
 
     def retry(self, job: str) -> Job:
@@ -261,29 +260,43 @@ class Jobs:
             rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
             if store.retry(job, state.record, chunks, rows=rows, changed_ms=state.changed_ms) == "stale":
                 return self.retry(job)
-        self.wake(job)
+            self._send(job, for_report=not chunks)
         return self.get(job)
 
     # --- for workers ------------------------------------------------------------------------------------------
 
     def work(self, job: str) -> None:
-        """Work on one chunk of a job, then send the message for the next. Delivered at least once, so it claims first."""
-        claim = None if self._chunks.stopping else self.store.claim(job)
+        """Work on one chunk of a job. Delivered at least once, so it claims first.
+
+        A job has one message at a time, so that jobs take turns: who claims a chunk and leaves some sends the next one, as
+        does who makes a chunk available that is alone, or may be claimed only now.
+        """
+        if self._chunks.stopping:
+            self._queue.enqueue(job)
+            return
+        claim = self.store.claim(job)
         if claim is None:
             return
         try:
             state = self.store.state(job)
-        except Conflict:  # a newer version made the job, and its workers can take the chunk
+        except (
+            Conflict
+        ):  # a newer version made the job: its workers can take the chunk, and its scheduler sends the message
             self.store.release(claim)
             raise
-        with observability.about(**state.origin):
-            self._work_on_claim(claim, state)
+        if claim.more:
+            self._queue.enqueue(job)
+        try:
+            with observability.about(**state.origin):
+                self._work_on_claim(claim, state)
+        finally:
+            for freed in self.store.freed(claim):
+                self._queue.enqueue(freed)
 
     def _work_on_claim(self, claim: Claim, state: JobState) -> None:
         job = claim.job
         try:
-            with self._turn(claim, state):
-                outcome = self._chunks.evaluate(claim, state)
+            outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.release(claim)
             outbox = [notifications.of_change(self.store.state(job), "budget_reached")]
@@ -302,22 +315,6 @@ class Jobs:
             raise
         if outcome == "last":
             self._queue.finalize(job)
-        elif state.waiting is not None:  # its provider may answer again, which is work for all
-            self.wake(job)
-        else:
-            self._send(job, 1)
-
-    @contextmanager
-    def _turn(self, claim: Claim, state: JobState) -> Iterator[None]:
-        """When the chunk's system has been asked, the jobs that wait to ask it are woken up, before this one is again."""
-        try:
-            yield
-        finally:
-            if state.record.systems[claim.system].called is not None:
-                for waiting in self.store.end_turn(claim):
-                    if waiting != claim.job:
-                        with suppress(NotFound):
-                            self._send(waiting, 1)
 
     def break_off(self, *, stopping: bool) -> None:
         """Stop the chunk that is worked on, if any, and give it back; see ``Chunks.break_off``."""
@@ -388,10 +385,10 @@ class Jobs:
     # --- for the scheduler ------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and send the messages that are missing: some were
-        lost, or workers were started. None is if as many wait as all jobs can use. Several processes may do so at once.
+        """Take back what dead workers held, give up chunks that kill them, and send messages that were lost, or that are due
+        for the next probe of a provider. None is if as many wait as there are jobs. Several processes may do so at once.
         """
-        active, slots = self.store.active(), self._slots()
+        active = self.store.active()
         waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
         for job in active:
             try:
@@ -406,36 +403,28 @@ class Jobs:
                 self._close_job(job)
                 continue
             try:
-                self._give_up_poisoned(job, state)
+                if self._sweep(job, state):
+                    continue
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            messages = waiting[REPORTS if state.status == "finalizing" else CHUNKS]
-            if messages < slots * len(active):
+            for_report = state.status == "finalizing"
+            messages = waiting[REPORTS if for_report else CHUNKS]
+            if messages < len(active):
                 (work,) = self.store.workloads([job])
-                if (not messages and work.is_short(slots)) or work.is_stalled(self.store.lease_ms):
-                    self._send(job, slots - work.leased)
+                if work.lacks_message(self.store.lease_ms, messages):
+                    self._send(job, for_report=for_report)
         self.store.trim()
 
-    def wake(self, job: str) -> None:
-        """Send as many messages as processes can use. None waits beyond: the next job would wait for its chunk, too."""
-        self._send(job, self._slots())
-
-    def _slots(self) -> int:
-        return min(SLOTS, self.store.processes()) or 1
-
-    def _send(self, job: str, max_messages: int) -> None:
-        """Send a message for each chunk that waits, or that for the report. The scheduler sends again what can't be sent."""
-        (work,) = self.store.workloads([job])
-        if work.status == "finalizing":
-            sent = self._queue.finalize(job)
+    def _send(self, job: str, *, for_report: bool) -> None:
+        """Send a message for a job's next chunk, or its report. The scheduler sends again what can't be sent."""
+        if for_report:
+            self._queue.finalize(job)
         else:
-            count = min(max_messages, work.claimable)
-            sent = all(self._queue.enqueue(job) for _ in range(count)) and count > 0
-        if sent:
-            self.store.note_sent(job)
+            self._queue.enqueue(job)
 
-    def _give_up_poisoned(self, job: str, state: JobState) -> None:
+    def _sweep(self, job: str, state: JobState) -> bool:
+        """Take back chunks of dead workers, and give up those that kill them; was a message sent for that?"""
         poisoned, returned = self.store.sweep(job)
         for claim in poisoned:
             run, error = run_of(self.store, claim), self.store.why_dead(claim)
@@ -443,8 +432,9 @@ class Jobs:
             results = failed_results(run.samples(claim), claim.system, state.record.metrics, reason)
             if run.commit(claim, results) == "last":
                 self._queue.finalize(job)
-        if returned:
-            self._send(job, returned)
+        if is_owed := bool(returned) and self.store.takes_owed(job):
+            self._queue.enqueue(job)
+        return is_owed
 
     def _fail(self, job: str, error: str) -> None:
         outbox = [notifications.of_change(self.store.state(job), "job_failed")]

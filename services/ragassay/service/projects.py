@@ -6,18 +6,23 @@ A job's keys are ``ra:{JOB}:...``, whatever project it is of; its record names t
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from ragassay.core.aio import to_its_end
 from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus
 from ragassay.service.connection import connect
 from ragassay.service.job_state import no_job
 
 _SCRIPTS = Path(__file__).parent / "scripts"
+_THREADS = 8  # of a process, for calls of its event loop
+T = TypeVar("T")
 
 
 class ProjectRedis:
@@ -29,7 +34,7 @@ class ProjectRedis:
 
     def of(self, project: str) -> Self:
         """The same store over the same connection for one project: another's jobs are not there (NotFound)."""
-        _ = self.redis, self._scripts
+        _ = self.redis, self._scripts, self.threads
         scoped = copy.copy(self)
         scoped.project, scoped._own = project, set()
         return scoped
@@ -83,6 +88,15 @@ class ProjectRedis:
     def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run one of the Lua scripts by its name."""
         return self._scripts[script](keys=keys, args=arguments)
+
+    @cached_property
+    def threads(self) -> ThreadPoolExecutor:
+        """They call Redis for the event loop of this process."""
+        return ThreadPoolExecutor(_THREADS, "redis")
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Call Redis beside the event loop. What was begun ends even if the caller is cancelled, and is then known."""
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments))
 
     def now_ms(self) -> float:
         """The time by the clock of Redis, in milliseconds since 1970."""

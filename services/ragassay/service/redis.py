@@ -6,7 +6,7 @@ transactions.
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock contents calls:<chunk>``, ``inputs`` (rows by
 chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``partial.json`` and
 ``headline-<n>.json``.
-Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
+A system that is called is asked under one lock over all jobs, ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
 """
 
@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from redis.exceptions import RedisError
+from redis.exceptions import LockError, LockNotOwnedError, RedisError
+from redis.lock import Lock
 
 from ragassay.core.blobs import RedisBlobs, packed, unpacked
 from ragassay.core.errors import Conflict
@@ -38,7 +41,6 @@ from ragassay.storage.runs import GATES_FILE, REPORT_FILE, result_lines, results
 
 MAX_DEATHS = 5
 NO_LIMIT = 10**9
-BETWEEN_CHUNKS_MS = 200
 OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
 PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
@@ -50,7 +52,8 @@ class Workload(NamedTuple):
     """The work on a job at ``now_ms``; times are milliseconds since 1970, 0 where nothing happened yet.
 
     ``status``: empty if the job's record is gone. ``waiting``: chunks that no worker has; ``leased``: what workers have of
-    it, chunks or the report. ``since_ms``: when its provider began to fail; ``probe_ms``: when it is asked next.
+    it, chunks or the report. ``since_ms``: when its provider began to fail; ``probe_ms``: when it is asked next. ``owed``:
+    whether a worker sends its next message when it ends its work on a chunk.
     """
 
     job: str
@@ -60,31 +63,20 @@ class Workload(NamedTuple):
     leased: int
     created_ms: int
     claimed_ms: int
-    sent_ms: int
     since_ms: int
     probe_ms: int
+    owed: int
 
-    @property
-    def claimable(self) -> int:
-        """How many chunks may be claimed now: none while the provider's next probe is not due."""
-        has_work = self.status in ("queued", "running") and self.probe_ms <= self.now_ms
-        return self.waiting if has_work else 0
-
-    @property
-    def silent_ms(self) -> int:
-        """The time since a chunk was claimed or a message sent."""
-        return self.now_ms - max(self.sent_ms, self.claimed_ms)
-
-    def is_short(self, processes: int) -> bool:
-        """Could more workers, up to so many processes, claim chunks? Not while one is between two chunks."""
-        return bool(self.claimable) and self.leased < processes and self.silent_ms >= BETWEEN_CHUNKS_MS
-
-    def is_stalled(self, lease_ms: int) -> bool:
-        """Does work wait that no worker has, without a claim or a message for as long as a lease? A probe has no message."""
-        silent = self.silent_ms >= lease_ms
+    def lacks_message(self, lease_ms: int, messages: int) -> bool:
+        """Does work wait whose message was lost, or that has none as the next probe of a provider? ``messages``: in the queue."""
+        is_silent = self.now_ms - max(self.created_ms, self.claimed_ms) >= lease_ms
         if self.status == "finalizing":
-            return silent and not self.leased
-        return bool(self.claimable and not self.leased and (silent or (self.probe_ms and not self.sent_ms)))
+            return is_silent and not self.leased
+        if self.status not in ("queued", "running") or not self.waiting or self.probe_ms > self.now_ms:
+            return False
+        if self.leased:
+            return not messages and not self.owed
+        return not messages or is_silent or self.probe_ms > 0
 
 
 class LiveJob(NamedTuple):
@@ -150,7 +142,7 @@ class RedisStore(ProjectRedis):
             "rows_failed": 0,
             "created_ms": created_ms,
             "provider": int(_asks_a_provider(record)),
-            "called": f",{','.join(called)}," if called else "",
+            **({"called": orjson.dumps(called)} if called else {}),
             **{name: cap for name, cap in caps_of(record.spec.budget).items() if cap is not None},
             **({"planned": planned.model_dump_json()} if planned else {}),
             **({"body_digest": body_digest} if body_digest else {}),
@@ -279,33 +271,60 @@ class RedisStore(ProjectRedis):
     # --- chunks -----------------------------------------------------------------------------------------------
 
     def claim(self, job: str) -> Claim | None:
-        """The next chunk, or None when there is none to be had."""
+        """The next chunk, or None when there is none to be had. A system that is called is asked by one worker at a time."""
+        called = orjson.loads(self.redis.hget(self.key(job, "meta"), "called") or b"[]")
+        waits = False
+        while True:
+            busy = [system for system in called if self.redis.exists(_asks(system))]
+            claim = self._claim(job, called, busy)
+            if claim is None:
+                if waits or not busy:
+                    return None
+                pipe, waits = self.redis.pipeline(transaction=False), True  # and looks again: one may be free by now
+                for system in busy:
+                    pipe.zadd(f"{_asks(system)}:waiting", {job: self.now_ms()}, nx=True)
+                    pipe.expire(f"{_asks(system)}:waiting", DAY_S)
+                pipe.execute()
+            elif claim.lock is None or claim.lock.acquire():
+                return claim
+            else:
+                self.release(claim)  # another worker was first
+
+    def _claim(self, job: str, called: Collection[str], busy: Sequence[str]) -> Claim | None:
         token = uuid.uuid4().hex
         keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes()
-        keys.append(COUNTERS)
-        most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
-        chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
-        return Claim.of(job, chunk, token) if chunk else None
+        max_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
+        claimed = self.run("claim", [*keys, COUNTERS], [token, self.lease_ms, max_of_a_provider, *busy])
+        if claimed is None:
+            return None
+        chunk, more = claimed
+        claim = Claim.of(job, chunk, token, more=bool(more))
+        return replace(claim, lock=self._lock(_asks(claim.system))) if claim.system in called else claim
 
-    def report_lock(self, job: str) -> Any:
-        """The lock of the worker that makes a job's report, for the length of a lease."""
-        key = self.key(job, "report_lock")
-        return self.redis.lock(key, timeout=self.lease_ms / 1000, blocking=False, thread_local=False)
+    def freed(self, claim: Claim) -> list[str]:
+        """A worker ends its work on a chunk: the jobs that get a message for that, those that waited for its system first."""
+        jobs: list[str] = []
+        if claim.lock:
+            with suppress(LockError):  # it took longer than the lock is held
+                claim.lock.release()
+            waiting, pipe = f"{claim.lock.name}:waiting", self.redis.pipeline(transaction=True)
+            pipe.zrange(waiting, 0, -1)
+            pipe.delete(waiting)
+            jobs = [job.decode() for job in pipe.execute()[0]]
+        return [*jobs, claim.job] if self.takes_owed(claim.job) else jobs
 
-    def end_turn(self, claim: Claim) -> list[str]:
-        """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
-        turn, waiting = f"ra:asks:{claim.system}", f"ra:asks:{claim.system}:waiting"
+    def takes_owed(self, job: str) -> bool:
+        """Does the caller send the job's next message now? True once each time that one is owed."""
+        return bool(self.redis.hdel(self.key(job, "meta"), "owed"))
 
-        def step(pipe: Any) -> list[str]:
-            ours = pipe.get(turn) == claim.token.encode()
-            jobs = [job.decode() for job in pipe.zrange(waiting, 0, -1)] if ours else []
-            pipe.multi()
-            if ours:
-                pipe.delete(turn, waiting)
-            return jobs
+    def report_lock(self, job: str) -> Lock:
+        """The lock of the worker that makes a job's report."""
+        return self._lock(self.key(job, "report_lock"))
 
-        jobs: list[str] = self.redis.transaction(step, turn, waiting, value_from_callable=True)
-        return jobs
+    def _lock(self, key: str) -> Lock:
+        """A lock for the length of a lease."""
+        lock: Lock = self.redis.lock(key, timeout=self.lease_ms / 1000, blocking=False, thread_local=False)
+        return lock
 
     def starts(self, claim: Claim) -> bool:
         """Does the evaluation of the claim's system begin now? True once for each system of a job."""
@@ -331,7 +350,11 @@ class RedisStore(ProjectRedis):
         """
         keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
         try:
+            if claim.lock:
+                claim.lock.reacquire()
             return bool(self.run("renew", keys, [str(claim), claim.token, self.lease_ms]))
+        except LockNotOwnedError:
+            return False
         except RedisError:
             return True
 
@@ -423,7 +446,7 @@ class RedisStore(ProjectRedis):
         """The work on jobs, in two round trips."""
         now, pipe = int(self.now_ms()), self.redis.pipeline(transaction=False)
         for job in jobs:
-            pipe.hmget(self.key(job, "meta"), "created_ms", "claimed_ms", "sent_ms", "waiting_since_ms", "next_ms")
+            pipe.hmget(self.key(job, "meta"), "created_ms", "claimed_ms", "waiting_since_ms", "next_ms", "owed")
             pipe.hget(self.key(job, "meta"), "status")
             pipe.llen(self.key(job, "todo"))
             pipe.zcount(self.key(job, "lease"), now, "+inf")
@@ -435,10 +458,6 @@ class RedisStore(ProjectRedis):
                 jobs, answers, answers, answers, answers, answers, strict=True
             )
         ]
-
-    def note_sent(self, job: str) -> None:
-        """Write down that messages were sent for the job."""
-        self._note(job, "sent_ms", b"%d" % self.now_ms())
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -479,6 +498,11 @@ class RedisStore(ProjectRedis):
         oldest_ms = self.now_ms() - (self.retention.reports_s + LISTED_S) * 1000
         for listed in self.job_lists():
             self.redis.zremrangebyscore(listed, "-inf", oldest_ms)
+
+
+def _asks(system: str) -> str:
+    """The key of the lock of a system that is called."""
+    return f"ra:asks:{system}"
 
 
 def headline_blob(retries: int) -> str:

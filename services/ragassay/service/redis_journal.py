@@ -13,6 +13,7 @@ import zstandard
 from redis.exceptions import ResponseError
 
 from ragassay import observability
+from ragassay.core.aio import to_its_end
 from ragassay.core.errors import BudgetReached
 from ragassay.core.eval_config import Budget
 from ragassay.core.jobs import DEFAULT_PROJECT
@@ -83,7 +84,7 @@ class RedisJournal(StoredJournal):
         Raises BudgetReached.
         """
         if self._retry:
-            settled, unreadable = self._settled_before(call, self._retry)
+            settled, unreadable = await self._store.in_thread(self._settled_before, call, self._retry)
             if settled:
                 return settled
             call = self._retry.scoped(call, anew=unreadable)
@@ -92,7 +93,8 @@ class RedisJournal(StoredJournal):
         self._numbers[call.id] += 1
         reservation = Reservation(call, self._numbers[call.id], max_usage)
         answer, blob = await self._ask(reservation)
-        if answer not in ("settled", "same", "stop") and (cached := self._cached(call)):
+        may_be_cached = self._cache and answer not in ("settled", "same", "stop")
+        if may_be_cached and (cached := await self._store.in_thread(self._cached, call)):
             observability.count("cache_hits")
             return await self._hit(reservation, cached, granted=answer == "granted")
         if answer == "wait":
@@ -110,7 +112,7 @@ class RedisJournal(StoredJournal):
         if answer == "project has no price":
             what = "the budget of the project can't be kept: the model has no price"
             raise BudgetReached(what, hint="give it one (prices)")
-        raise BudgetReached(self._reached(max_usage), hint=RAISE_IT)
+        raise BudgetReached(await self._store.in_thread(self._reached, max_usage), hint=RAISE_IT)
 
     def _settled_before(self, call: Call, retry: Retry) -> tuple[Reply | None, bool]:
         """The reply of this time or of one before; and whether one of before could not be read, so that it is none."""
@@ -132,7 +134,13 @@ class RedisJournal(StoredJournal):
         content = call.content if call.purpose in SHARED else ""
         about = [call.id, reservation.key, self._claim.token, str(self._claim), *wanted, content, KEPT_S]
         while True:
-            answer, *reply = self._store.run("reserve", keys, about)
+            asking = asyncio.ensure_future(self._store.in_thread(self._store.run, "reserve", keys, about))
+            try:
+                answer, *reply = await to_its_end(asking)
+            except asyncio.CancelledError:
+                if asking.result()[0] == b"granted":  # and no request is made
+                    await to_its_end(self.end(reservation, Usage()))
+                raise
             if answer != b"busy":
                 return answer.decode(), reply[0] if reply else b""
             await asyncio.sleep(_AGAIN_S)
@@ -155,7 +163,7 @@ class RedisJournal(StoredJournal):
         return reply
 
     def _cached(self, call: Call) -> Reply | None:
-        cached = self._store.redis.get(self._of_cache(call)) if self._cache else None
+        cached = self._store.redis.get(self._of_cache(call))
         job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
         return None if not blob or job.decode() == self._claim.job else _reply(blob)
 
@@ -179,12 +187,15 @@ class RedisJournal(StoredJournal):
         """Keep the reply for this job, and for later ones unless an earlier one is kept; waits while Redis is full."""
         await self._close(reservation, reservation.booked(reply.usage), reply)
         if self._cache and not reply.unreadable:
-            known = self._claim.job.encode() + b"\0" + _blob(reply)
-            try:
-                self._store.redis.set(self._of_cache(reservation.call), known, nx=True, ex=CACHE_KEPT_S)
-            except ResponseError as error:  # the reply is kept for this job, which is what counts
-                if not refuses_writes(error):
-                    raise
+            await self._store.in_thread(self._keep_in_cache, reservation.call, reply)
+
+    def _keep_in_cache(self, call: Call, reply: Reply) -> None:
+        known = self._claim.job.encode() + b"\0" + _blob(reply)
+        try:
+            self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)
+        except ResponseError as error:  # the reply is kept for this job, which is what counts
+            if not refuses_writes(error):
+                raise
 
     async def end(self, reservation: Reservation, spent: Usage) -> None:
         """End a request without a reply; waits while Redis is full."""
@@ -201,11 +212,11 @@ class RedisJournal(StoredJournal):
         about = [call.id, reservation.key, self._claim.token, str(self._claim), _blob(reply) if reply else b""]
         keys = [self._calls, self._meta, COUNTERS, self._dead]
         arguments = [*about, *books, counted, MAX_COUNTERS]
-        if self._is_taken(keys, arguments):
+        if await self._store.in_thread(self._is_taken, keys, arguments):
             return
         self._refused += 1
         try:
-            while not self._is_taken(keys, arguments):
+            while not await self._store.in_thread(self._is_taken, keys, arguments):
                 await asyncio.sleep(_WRITE_AGAIN_S)
         finally:
             self._refused -= 1

@@ -71,7 +71,8 @@ class Chunks:
         try:
             if state.given_up is not None:
                 return without_provider(state.given_up)
-            circuit = Circuit(state.waiting or "", answered=lambda: self._store.end_wait(claim.job))
+            end_wait = partial(self._store.in_thread, self._store.end_wait, claim.job)
+            circuit = Circuit(state.waiting or "", answered=end_wait)
             probing = CallScope(calls, circuit=circuit)
             try:
                 return evaluate(calls if state.waiting is None else probing)

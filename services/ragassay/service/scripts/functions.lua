@@ -9,6 +9,11 @@ local function parsed(mark)
   return string.match(mark or '', '^%?(%S+) (%S+) (%S+) (%S+)$')
 end
 
+-- Put a chunk back at the head of the list. If it is alone there, its job has no message: one is owed.
+local function put_back(meta, todo, chunk)
+  if redis.call('LPUSH', todo, chunk) == 1 then redis.call('HSET', meta, 'owed', 1) end
+end
+
 -- Put what a request spent in the place of what its mark reserved, on the accounts of its job, of its project's month
 -- and, if its rows are live traffic, of its stream's day.
 local function book(meta, counters, mark, spent_usd, spent_tokens, uncertain, unknown_usd)

@@ -22,9 +22,9 @@ elseif how == 'wait' then
   end
   redis.call('HSET', meta, 'waiting', why, 'waiting_since_ms', since, 'next_ms', now + math.min(tonumber(ARGV[6]), left))
   redis.call('HINCRBY', meta, 'probes', 1)
-  redis.call('HDEL', meta, 'sent_ms') -- so that a message is sent for the probe
 end
 redis.call('HDEL', KEYS[4], chunk)
 redis.call('ZREM', KEYS[3], chunk)
-redis.call('LPUSH', KEYS[2], chunk)
+put_back(meta, KEYS[2], chunk)
+if how == 'wait' then redis.call('HDEL', meta, 'owed') end -- the scheduler sends a message when the probe is due
 return 'released'

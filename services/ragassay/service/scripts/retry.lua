@@ -18,6 +18,6 @@ redis.call('HINCRBY', KEYS[1], 'rows_done', 0 - ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'rows_failed', 0 - ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'retries', 1)
 redis.call('HDEL', KEYS[1], 'error', 'changed_ms', 'alerts', 'finalize_begun', 'given_up', 'waiting',
-  'waiting_since_ms', 'probes', 'next_ms', 'sent_ms')
+  'waiting_since_ms', 'probes', 'next_ms', 'owed')
 redis.call('HSET', KEYS[1], 'status', #ARGV > 2 and 'running' or 'finalizing')
 return status

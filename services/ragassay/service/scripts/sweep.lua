@@ -14,7 +14,7 @@ for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
     redis.call('ZADD', KEYS[3], now + ARGV[3], chunk)
     table.insert(poisoned, chunk)
   else
-    redis.call('LPUSH', KEYS[2], chunk)
+    put_back(KEYS[1], KEYS[2], chunk)
     returned = returned + 1
   end
 end
