@@ -38,7 +38,11 @@ def prefer(cli):
         given = ("--pairwise", "openai/tiny", "--set", f"api_base={provider.url}", *options)
         status, out, err = cli("compare", f"{made}#old", f"{made}#new", *given)
         assert status == code, err
-        return json.loads(out) if "--json" in options and out else out + err
+        if "--json" not in options or not out:
+            return out + err
+        document = json.loads(out)
+        assert (document["kind"], document["metrics"], len(document["pairs"])) == ("comparison", ["preference"], 1)
+        return document["pairs"][0]["metrics"]["preference"] | document["pairwise"]
 
     return run
 
@@ -47,8 +51,8 @@ def test_pairwise_counts_a_judge_that_goes_by_the_place_as_ties(prefer):
     with Provider(then=says(lambda *_: "first")) as provider:
         found = prefer(provider, "--json")
         assert len(provider.log) == 24
-    assert (found["wins"], found["ties"], found["losses"], found["win_rate"]["value"]) == (0, 12, 0, 0.5)
-    assert (found["flipped"], found["asked"], found["p"]) == (12, 12, 1.0)
+    assert (found["wins"], found["ties"], found["losses"], found["delta"]) == (0, 12, 0, 0.0)
+    assert (found["flipped"], found["asked"], found["p"], found["outcome"]) == (12, 12, 1.0, "no difference shown")
 
 
 def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
@@ -58,10 +62,10 @@ def test_pairwise_finds_the_better_system_and_asks_nothing_twice(prefer):
         turned = prefer(provider, "--json", a=better, b=WRONG)
         assert len(provider.log) == 18  # 3 answers are equal, 9 are asked in both orders, then cached
     assert (found["wins"], found["ties"], found["losses"], found["asked"]) == (9, 3, 0, 9)
-    rate = found["win_rate"]
-    assert rate["value"] == pytest.approx((9 + 3 / 2) / 12)
-    assert rate["interval"]["low"] < rate["value"] < rate["interval"]["high"]
-    assert found["p"] == pytest.approx(2 / 2**9)
+    assert (found["mean_a"], found["mean_b"], found["outcome"]) == (0.0, 9 / 12, "better")
+    assert found["interval"]["method"] == "bonett-price"
+    assert 0 < found["interval"]["low"] < found["delta"] < found["interval"]["high"]
+    assert found["p"] == pytest.approx(2 / 2**9)  # of the sign test
     assert (turned["wins"], turned["losses"], turned["usage"]["cache_hits"]) == (0, 9, 18)
 
 
@@ -75,9 +79,10 @@ def test_pairwise_prints_its_calls_before_the_run_and_a_dry_run_makes_none(prefe
         calls, cost = shown.splitlines()
         shown = prefer(provider, a=RIGHT, b=WRONG)
         assert (calls in shown.splitlines(), len(provider.log)) == (True, 24)
-    assert "llm:openai/tiny prefers new on 0 of 12 queries and old on 12; 0 ties" in shown
-    lost = shown.partition("new loses\n")[2].splitlines()
-    assert lost[:2] == ["q0: How long may book 0 be kept?", "  why: the first one says it"]
+    assert "new is worse than old on preference (-1.00, 95 % -1.00..-0.55) (Holm" in shown
+    assert "0 of 12 pairs flipped with the order of the answers, and count as ties" in shown
+    assert "q0: How long may book 0 be kept?" in shown
+    assert "the first one says it" in shown
     assert re.fullmatch(r"24 judge calls, at most about [\d,]+ input and 9,600 output tokens", calls)  # 24 x 400
     tokens = int(re.search(r"about ([\d,]+) input", calls)[1].replace(",", ""))
     most = (2 * tokens * 1 + 3 * 9600 * 2) / 1e6  # every call twice, a reply that was cut off with twice the tokens
@@ -92,7 +97,7 @@ def test_pairwise_settles_empty_answers_without_a_call(prefer):
     with Provider() as provider:
         found = prefer(provider, "--json", a=a, b=b, queries=QUERIES[:2])
         assert provider.log == []
-    assert [row["preference"]["better"] for row in found["rows"]] == ["b", None]
+    assert (found["wins"], found["losses"], found["ties"], found["asked"]) == (1, 0, 1, 0)
 
 
 def test_pairwise_shows_truths_and_no_contexts_and_escapes_forged_labels(prefer):
@@ -114,8 +119,8 @@ def test_pairwise_counts_pairs_that_could_not_be_judged(prefer):
     with Provider(then=behave) as provider:
         found = prefer(provider, "--set", "max_failed_share=0.1", "--json")
         prefer(provider, "--set", "max_failed_share=0.05", code=3)
-    assert (found["wins"], found["win_rate"]["n"]) == (11, 11)
-    assert found["win_rate"]["missing"] == {"the judge's reply could not be read as a preference, twice": 1}
+    assert (found["wins"], found["n"]) == (11, 11)
+    assert found["missing_b"] == {"the judge's reply could not be read as a preference, twice": 1}
     assert found["waste"]["calls"] >= 2
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ragassay.analysis.difference import Difference
 from ragassay.core.eval_config import Correction
-from ragassay.core.models import FrozenModel
+from ragassay.core.models import FrozenModel, Usage
 from ragassay.core.report import Distribution, Source
 from ragassay.core.statistics import CostPerAccurate, IncrementalCost, ParetoFront
 from ragassay.metrics.failures import Failures
@@ -93,9 +93,23 @@ class Pareto(FrozenModel):
     systems: ParetoFront = ParetoFront(front=(), dominated={}, unplaced={})
 
 
+class Pairwise(FrozenModel):
+    """The model that was asked which answer is better, in both orders for ``asked`` queries, and what that took.
+
+    ``flipped``: for how many it named the same place in both, which is a tie.
+    """
+
+    judge: str
+    asked: int
+    flipped: int
+    usage: Usage
+    waste: Usage
+
+
 class Comparison(FrozenModel):
     """Systems compared with a baseline. The ``family`` p values of the ``primary`` metrics were corrected together.
 
+    ``pairwise``: if a model compared the answers, which is the metric ``preference``.
     With several datasets a side is ``SYSTEM on DATASET``, and a pair is of one dataset, which its differences name.
     """
 
@@ -114,3 +128,4 @@ class Comparison(FrozenModel):
     pairs: tuple[Pair, ...]
     pareto: Pareto
     verdict: tuple[str, ...]
+    pairwise: Pairwise | None = None

@@ -85,7 +85,8 @@ def compare(
     if pairwise is not None:
         from ragassay.cli.pairwise import prefer
 
-        prefer(runs, pairwise, server, config, options, output or [], as_json=as_json, dry_run=dry_run)
+        terms: dict[str, Any] = {"alpha": alpha, "correction": correction, "examples": examples}
+        prefer(runs, pairwise, server, config, options, output or [], terms, as_json=as_json, dry_run=dry_run)
         return
     if dry_run:
         raise BadSettings("--dry-run is about the calls of --pairwise", hint="add --pairwise MODEL, or leave it out")

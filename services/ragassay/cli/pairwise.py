@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ragassay.analysis.pairwise import Contest
+from ragassay.analysis.comparison import check_terms
+from ragassay.analysis.pairwise import answered_by_both, compare_by_preference, preferences
 from ragassay.analysis.sides import labelled
 from ragassay.cli.estimate import print_calls
 from ragassay.cli.options import configured
@@ -19,7 +20,7 @@ from ragassay.evaluation.outage import through_outages
 from ragassay.evaluation.runtime import preference_judge
 from ragassay.llm import Prices
 from ragassay.llm.journal import CostEstimator
-from ragassay.reporting.pairwise import EXPORTERS, of_preferences
+from ragassay.reporting.comparison import EXPORTERS, of_comparison
 from ragassay.sdk.progress import progress_bar
 from ragassay.sdk.references import resolve
 from ragassay.storage.folder import new_run_id
@@ -33,15 +34,17 @@ def prefer(
     config: Path | None,
     options: Mapping[str, Any],
     outputs: list[Path],
+    terms: Mapping[str, Any],
     *,
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Print what asking the model about each pair of answers in both orders can take; then ask, and print wins, ties, losses.
+    """Print what asking the model about each pair of answers in both orders can take; then ask, and print the comparison.
 
-    ``dry_run``: print the first and make no call.
+    ``terms``: of the comparison. ``dry_run``: print the first and make no call.
     """
     EXPORTERS.check(outputs)
+    check_terms(**terms)
     configuration, settings = configured(config, {**options, "judge": [model]}), Settings()
     settings = settings.of_dry_run if dry_run else settings
     spec, judge = configuration.evaluation, preference_judge(configuration.evaluation, settings)
@@ -49,15 +52,15 @@ def prefer(
     if len(systems) != 2:
         named = ", ".join(one.label for one in systems)
         raise BadInput(f"two systems are compared, these are {len(systems)}: {named}", hint="name two: RUN#SYSTEM")
-    contest, estimator = Contest.of(*systems, configuration.limit), CostEstimator()
+    pairs, estimator = answered_by_both(*systems, configuration.limit), CostEstimator()
     with warnings_shown():
-        asyncio.run(contest.judged(judge, estimator))
+        asyncio.run(preferences(pairs, judge, estimator))
         print_calls({judge.name: estimator.estimates}, Prices(spec.prices), err=not dry_run)
     if dry_run:
         return
     run, done = new_run_id("pairwise"), set[str]()
     with ExitStack() as stack:
-        move = stack.enter_context(progress_bar(len(contest.pairs), 0, quiet=as_json))
+        move = stack.enter_context(progress_bar(len(pairs), 0, quiet=as_json))
         stack.enter_context(warnings_shown())
         cache = None
         if spec.performance.cache:
@@ -72,14 +75,14 @@ def prefer(
                 move(1)
 
         asking = through_outages(
-            lambda used: contest.judged(judge, used, answered),
+            lambda used: preferences(pairs, judge, used, answered),
             journal,
             spec.performance.provider_outage_timeout_s,
             lambda why: print_notice(f"waiting: {why}"),
         )
-        preferences = asyncio.run(asking)
-    report = contest.report(judge, preferences, spec.statistics.confidence)
-    show(report, of_preferences, EXPORTERS, outputs, as_json=as_json)
-    limit, failed = spec.max_failed_share, report.win_rate.failed / len(report.rows)
+        found = asyncio.run(asking)
+    comparison = compare_by_preference(*systems, pairs, found, judge.name, **terms)
+    show(comparison, of_comparison, EXPORTERS, outputs, as_json=as_json)
+    limit, failed = spec.max_failed_share, sum(one.reason is not None for one in found) / len(found)
     if failed > limit:
         raise Unscored(f"{failed:.0%} of the pairs could not be judged; allowed: {limit:.0%} (max_failed_share)")

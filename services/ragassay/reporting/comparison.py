@@ -31,7 +31,7 @@ from ragassay.reporting.csv import short_text
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.failing import what_went_wrong
-from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate, marginal_cost
+from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate, marginal_cost, spent
 from ragassay.reporting.tabular import Grid, Kind
 
 TONES = {"better": "good", "worse": "bad"}
@@ -96,11 +96,20 @@ def of_comparison(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         answer=comparison.verdict,
-        notes=comparison.warnings,
+        notes=(*comparison.warnings, *_pairwise(comparison)),
         blocks=tuple(block for block in blocks if block),
         details=tuple(details),
         ragassay=comparison.ragassay,
     )
+
+
+def _pairwise(comparison: Comparison) -> Iterator[str]:
+    """How often order decided which answer a model prefers, and what asking it took."""
+    if one := comparison.pairwise:
+        yield f"{one.flipped} of {one.asked} pairs flipped with the order of the answers, and count as ties"
+        for difference in (pair.metrics["preference"] for pair in comparison.pairs):
+            yield from (f"not judged: {count} pairs: {why}" for why, count in difference.missing_b.items())
+        yield f"judge {one.judge}: {spent(one.usage)}"
 
 
 def _overview(comparison: Comparison) -> Iterator[Table]:
