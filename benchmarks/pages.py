@@ -4,6 +4,7 @@
 
 1,000 rows of `rows.py` are evaluated and written again and again, as `compare.py` does, into two runs of so many rows. A process
 serves them that has read nothing yet: the first request of each kind is the first page. The next are the median of five others.
+A comparison of so many rows is computed apart: its first page says so and asks again until it is complete.
 Exits 1 above 1 s for a first page, or 150 ms for a next one.
 """
 
@@ -49,14 +50,19 @@ def made(home: Path, rows: int) -> list[str]:
     return ids
 
 
-def seconds(http: httpx.Client, address: str) -> float:
+def seconds(http: httpx.Client, address: str) -> tuple[float, float]:
+    """Until a page is there, and until it has all that was asked for: one that is not ready says when to ask again."""
     began = time.perf_counter()
-    http.get(address).raise_for_status()
-    return time.perf_counter() - began
+    page = http.get(address).raise_for_status()
+    first = time.perf_counter() - began
+    while "Refresh" in page.headers:
+        time.sleep(0.5)
+        page = http.get(address).raise_for_status()
+    return first, time.perf_counter() - began
 
 
-def looked_at(home: Path, run: str, other: str) -> dict[str, tuple[float, float]]:
-    """Seconds of the first page and of the next ones, by what they show."""
+def looked_at(home: Path, run: str, other: str) -> dict[str, tuple[float, ...]]:
+    """Seconds of the first page, until it is complete, and of the next ones, by what they show."""
     command = [sys.executable, "-m", "ragassay.cli", "view", "--no-browser"]
     environment = os.environ | {"RAGASSAY_HOME": str(home)}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
@@ -70,7 +76,7 @@ def looked_at(home: Path, run: str, other: str) -> dict[str, tuple[float, float]
                 for name, address in PAGES.items():
                     page = address.replace("RUN", run).replace("OTHER", other)
                     first, *others = (seconds(http, page.format(50 * n)) for n in range(NEXT + 1))
-                    times[name] = first, statistics.median(others)
+                    times[name] = *first, statistics.median(complete for _, complete in others)
             return times
         finally:
             serving.send_signal(signal.SIGINT)
@@ -84,10 +90,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         times = looked_at(home, *made(home, options.rows))
-    lines = ([name, *(f"{1000 * seconds:,.0f}" for seconds in both)] for name, both in times.items())
-    head = (f"page of runs of {options.rows:,} rows", "first, ms", "next, ms")
+    lines = ([name, *(f"{1000 * seconds:,.0f}" for seconds in of_page)] for name, of_page in times.items())
+    head = (f"page of runs of {options.rows:,} rows", "first, ms", "complete, ms", "next, ms")
     print(f"{machine(before)}.", "", *table(head, *lines), sep="\n", flush=True)
-    slow = any(first > MAX_FIRST_S or after > MAX_NEXT_S for first, after in times.values())
+    slow = any(first > MAX_FIRST_S or after > MAX_NEXT_S for first, _, after in times.values())
     sys.exit(f"wanted {MAX_FIRST_S:g} s for a first page, {1000 * MAX_NEXT_S:g} ms for a next one" if slow else 0)
 
 

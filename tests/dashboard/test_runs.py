@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from browsing import browsing, linked, plain
 from dashboard.cities import NAUGHTY, cities, rows
 from polling import until
 from provider import Answer, Provider
+from ragassay.analysis import comparison
 from ragassay.core.settings import Settings
 from ragassay.dashboard.changes import against
 from ragassay.dashboard.folder import FolderLibrary
@@ -226,6 +228,27 @@ def test_comparison_reads_all_rows_once(nights, monkeypatch):
     first = http.get("/ui/compare", params=asked).text
     monkeypatch.setattr("ragassay.analysis.comparison.compare", None)
     assert http.get("/ui/compare", params=asked).text == first
+
+
+def test_comparison_of_many_rows_is_made_apart_and_its_page_asks_again_until_it_is_there(nights, monkeypatch):
+    http, runs = nights
+    begun, compare = threading.Event(), comparison.compare
+    monkeypatch.setattr("ragassay.dashboard.library.MAX_ROWS_AT_ONCE", 39)  # they have 40
+    monkeypatch.setattr("ragassay.analysis.comparison.compare", lambda *a, **k: begun.wait(30) and compare(*a, **k))
+    asked = [{"run": runs, "metrics": "accurate", "baseline": name} for name in ("", "nothing", "night 18")]
+
+    def page(n):
+        answer = http.get("/ui/compare", params=asked[n])
+        return None if "Refresh" in answer.headers else answer
+
+    first = http.get("/ui/compare", params=asked[0])
+    assert (first.status_code, first.headers["Refresh"]) == (200, "2")
+    assert "All rows of night 4, " in first.text
+    assert page(1) is page(2) is None  # the third waits for a place
+    begun.set()
+    assert "is better than" in until(lambda: page(0)).text
+    assert until(lambda: page(1)).status_code == 422
+    assert "<h2>night 4 against night 18</h2>" in until(lambda: page(2)).text
 
 
 @pytest.fixture(scope="module")

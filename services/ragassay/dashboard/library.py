@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from threading import Lock, Thread
 from typing import Any, ClassVar
 
 from ragassay.analysis import comparison
@@ -23,6 +25,8 @@ from ragassay.storage.runs import Entry, Run
 
 MAX_HELD = {"report": 8, "labelled": 8, "rows": 8, "latest": 4, "labelling": 4, "comparison": 8, "run": 2}
 """By kind; an open run has all samples."""
+MAX_ROWS_AT_ONCE = 10_000  # of a comparison that a request waits for: half a second
+MAX_APART = 2  # comparisons of more at a time
 
 
 class Library(ABC):
@@ -38,7 +42,8 @@ class Library(ABC):
 
     def __init__(self) -> None:
         self._held: dict[str, OrderedDict[Any, Any]] = {kind: OrderedDict() for kind in MAX_HELD}
-        self._holding = threading.Lock()
+        self._holding = Lock()
+        self._apart: dict[Hashable, Future[Any]] = {}
 
     def problems(self) -> Sequence[str]:
         """What needs attention in the service that keeps the runs; nothing for a folder."""
@@ -89,16 +94,37 @@ class Library(ABC):
         rows: RowIndex = self.held("rows", (run, self.version(run)), lambda: RowIndex(opened))
         return rows
 
-    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+    def compare(
+        self,
+        references: Sequence[str],
+        baseline: str | None,
+        metrics: Sequence[str] | None,
+        *,
+        apart: bool = False,
+    ) -> Comparison | None:
         """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and as ``report``.
 
-        It reads all rows of the runs, so the newest ones are held.
+        It reads all rows of the runs, so the newest ones are held. With ``apart`` a thread of its own compares many rows, and
+        this returns None until it has.
         """
         runs = dict.fromkeys(run_and_system(reference)[0] for reference in references)
         versions = tuple((self.version(run), len(self.labels(run))) for run in runs)
         key = tuple(references), versions, baseline, tuple(metrics or ())
-        made: Comparison = self.held("comparison", key, lambda: self._compared(references, baseline, metrics))
+        make = partial(self.held, "comparison", key, lambda: self._compared(references, baseline, metrics))
+        is_long = sum(self.open(run).record.dataset.rows for run in runs) > MAX_ROWS_AT_ONCE
+        made: Comparison | None = make() if not (apart and is_long) else self._made_apart(key, make)
         return made
+
+    def _made_apart(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns or raises in a thread of its own; None until it has, or while too many others are at work."""
+        with self._holding:
+            if key not in self._apart and sum(not one.done() for one in self._apart.values()) < MAX_APART:
+                self._apart = {other: one for other, one in self._apart.items() if not one.done()}
+                self._apart[key] = future = Future[Any]()
+                Thread(target=_settle, args=(future, make), daemon=True).start()
+            if key in self._apart and self._apart[key].done():
+                return self._apart[key].result()
+        return None
 
     def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         parts = [run_and_system(reference) for reference in references]
@@ -140,3 +166,10 @@ class Library(ABC):
                 while len(held) > MAX_HELD[kind]:
                     held.popitem(last=False)
         return found
+
+
+def _settle(future: Future[Any], make: Callable[[], Any]) -> None:
+    try:
+        future.set_result(make())
+    except BaseException as error:  # for the request that asks next
+        future.set_exception(error)

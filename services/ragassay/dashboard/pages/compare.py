@@ -54,7 +54,9 @@ def _compare(
     if system not in shared:  # the one that changed most
         system = max(shared, key=lambda name: abs(changes[name].delta or 0) if name in changes else 0, default="")
     chosen = [f"{one}#{system}" for one in runs] if system else runs
-    made = library.compare(chosen, baseline or None, split_names(metrics) or None)
+    made = library.compare(chosen, baseline or None, split_names(metrics) or None, apart=form == "page")
+    if made is None:
+        return _waiting(request, library, runs)
     if form != "page":
         return exported("comparison", EXPORTERS, made, form)
     document = of_comparison(made, "/ui/runs", dict(_intervals(library, made)))
@@ -70,6 +72,15 @@ def _compare(
         changes=[link for n in pairs_to_show(made.pairs) for link in _changes(library, made, made.pairs[n])],
         document=replace(document, answer=(*document.answer, *others)),
     )
+
+
+def _waiting(request: Request, library: Library, runs: list[str]) -> Response:
+    """A page that asks again until the comparison is made."""
+    titles = " and ".join(_title(library, run_and_system(run)[0]) for run in runs)
+    about = f"All rows of {titles} are being compared. This page shows the result as soon as it is there, in seconds."
+    page = shown_document(request, Document("Comparing", about=about))
+    page.headers["Refresh"] = "2"
+    return page
 
 
 def _newest(library: Library) -> list[str]:
