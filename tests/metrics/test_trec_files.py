@@ -117,7 +117,22 @@ def test_scores_may_be_as_far_apart_as_numbers_can_be(tmp_path):
         ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq1 Q0 a 2 1 t\n", r"run:2: document 'a' .*first on line 1"),
         ("q1 0 a 1\n", "q1 Q0 a 1 1e999 t\n", "run:1: score: should be a finite number, is '1e999'"),
         ("q1 0 a 1\n", "q1 Q0 a 1 1_0 t\n", "run:1: score: should be a finite number, is '1_0'"),
-        ("q1 0 a 1\n", "q1 Q0 a 1 1.2.3 t\n", "run:1: score: should be a finite number, is '1.2.3'"),
+        *(
+            ("q1 0 a 1\n", f"q1 Q0 a 1 {no_number} t\n", f"run:1: score: should be a finite number, is '{no_number}'")
+            for no_number in (
+                "1.2.3",
+                "1,5",
+                "1/5",
+                "1./",
+                ".",
+                "-",
+                "--1",
+                "1-2",
+                "12345678,5",
+                "1234567.8.9",
+                "1.23456789.",
+            )
+        ),
         ("q1 0 a 1\n", "q1 Q0 a\0 1 2 t\n", "run:1: holds a null character"),
         ("q1 0 a 1\n", "q1 Q0 a 1 t\nx q1 Q0 b 2 1 t\n", "run:1: has 5 columns"),
         ("q1 0 a 1\n", " \n\n", "run: the run file is empty"),

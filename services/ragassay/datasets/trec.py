@@ -15,9 +15,9 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,21 +25,34 @@ from numpy.typing import NDArray
 from ragassay.core.errors import BadData, BadInput
 from ragassay.core.grades import LARGEST_GRADE
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 T = TypeVar("T")
 Hashes: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float64]
 
 QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
-BLOCK = 1 << 18  # bytes whose arrays fit into a core's cache
+BLOCK = 1 << 19  # bytes whose arrays fit into a core's cache
 _AHEAD = 16  # blocks that are read before the first of them is done
+_PADDING = b" " * 16  # so that two words can be read from the first byte of every number
 _GZIP = b"\x1f\x8b"
-_NEWLINE, _SPACE, _TAB, _DOT, _MINUS, _ZERO = (np.uint8(ord(c)) for c in "\n \t.-0")
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # masks
+_NEWLINE, _SPACE, _TAB, _MINUS = (np.uint8(ord(c)) for c in "\n \t-")
 _ODD, _OTHER_ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 # of a decimal: a whole number by a power of ten, both of which float64 has exactly, so that their quotient is right
 _EXACT_DIGITS = 15
-_POWERS = 10.0 ** np.arange(_EXACT_DIGITS + 3)
+_POWERS = 10.0 ** np.arange(_EXACT_DIGITS + 1)
+# 8 characters as one word of 64 bits, the first of them in its lowest byte
+_EACH = np.uint64(0x0101010101010101)
+_ZEROS, _DOTS = np.uint64(ord("0")) * _EACH, np.uint64(ord(".") ^ ord("0")) * _EACH
+_HIGH_BITS, _TO_HIGH_BIT = np.uint64(0x80) * _EACH, np.uint64(0x80 - 10) * _EACH
+_BEHIND_DOT = np.uint64(sum(8 - n << 60 - 8 * n for n in range(8)))  # 1 more than the digits behind a dot in byte n
+_HALVES = [  # two digits, then four, then eight as one number: what its first half counts, bits of it, those of each number
+    (np.uint64(10), np.uint64(8), np.uint64(0x00FF00FF00FF00FF)),
+    (np.uint64(100), np.uint64(16), np.uint64(0x0000FFFF0000FFFF)),
+    (np.uint64(10_000), np.uint64(32), np.uint64(0x00000000FFFFFFFF)),
+]
 
 
 class Retrieved(NamedTuple):
@@ -78,20 +91,16 @@ class Retrieved(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """Lines of a file: the query of each list of consecutive lines, and the list's length; for each line a hash of its
-    document, a key of list and document, and its number. Those of a run are in order of rank.
+    """Lines of a file: the query of each list of consecutive lines, the list's first line and its length; for each line a
+    hash of its document, a key of list and document, and its number. Those of a run are in order of rank.
     """
 
     queries: list[str]
+    begins: Integers
     lengths: Integers
     documents: Hashes
     keys: Hashes
     numbers: Numbers
-
-    @property
-    def begins(self) -> Integers:
-        """The first line of each list."""
-        return np.cumsum(self.lengths) - self.lengths
 
 
 class _Found(NamedTuple):
@@ -143,7 +152,7 @@ class _Judged:
     """Judgments, to look up those of a run. Raises _Untidy."""
 
     def __init__(self, file: BinaryIO) -> None:
-        blocks = [_lists(block, QRELS) for block in _blocks(file)]
+        blocks = list(_of_blocks(file, lambda block: _lists(block, QRELS)))
         self.queries = [query for block in blocks for query in block.queries]
         self.row_of = {query: row for row, query in enumerate(self.queries)}
         if not blocks or len(self.row_of) < len(self.queries):
@@ -156,14 +165,7 @@ class _Judged:
 
     def retrieved(self, file: BinaryIO) -> Retrieved:
         """The judged documents among those that a run retrieved. Raises _Untidy."""
-        blocks: list[_Found] = []
-        pending: deque[Future[_Found]] = deque()
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            for block in _blocks(file):
-                pending.append(threads.submit(self._found, block))
-                if len(pending) > _AHEAD:
-                    blocks.append(pending.popleft().result())
-            blocks += (future.result() for future in pending)
+        blocks = list(_of_blocks(file, self._found))
         names = [query for block in blocks for query in block.queries]
         if not blocks or len(set(names)) < len(names):
             raise _Untidy
@@ -175,21 +177,21 @@ class _Judged:
         row, rank, grade = (column[by_row] for column in hits)
         return Retrieved(self.queries, self.grades, self.offsets, lengths, row, rank, grade, int((rows < 0).sum()))
 
-    def _found(self, block: bytes) -> _Found:
+    def _found(self, block: memoryview) -> _Found:
         lists = _lists(block, RUN)
         rows = np.array([self.row_of.get(query, -1) for query in lists.queries])
         known = np.flatnonzero(rows >= 0)
         begins, ends = self.offsets[rows[known]], self.offsets[rows[known] + 1]
         counts = ends - begins
         judgments = np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
-        judged = _keys(self.documents[judgments], np.repeat(known, counts))
+        judged = self.documents[judgments] ^ np.repeat(known.astype(np.uint64) * _ODD, counts)
         order = np.argsort(judged)
         judged, judgments = judged[order], judgments[order]
         # a table by the first bits of a key, in which a document that isn't judged is seldom marked
         bits = len(judged).bit_length() + 4
         marked = np.zeros(1 << bits, bool)
-        marked[judged >> np.uint64(64 - bits)] = True
-        lines = np.flatnonzero(marked[lists.keys >> np.uint64(64 - bits)])
+        marked[_first_bits(judged, bits)] = True
+        lines = np.flatnonzero(marked[_first_bits(lists.keys, bits)])
         places = np.minimum(np.searchsorted(judged, lists.keys[lines]), len(judged) - 1)
         same = judged[places] == lists.keys[lines]
         lines, judgments = lines[same], judgments[places[same]]
@@ -199,92 +201,115 @@ class _Judged:
         )
 
 
-def _keys(documents: Hashes, rows: Integers) -> Hashes:
-    """A hash of each document and the row of its query."""
-    keys: Hashes = documents ^ (rows.astype(np.uint64) * _ODD)
-    return keys
+def _first_bits(keys: Hashes, bits: int) -> Integers:
+    """Places of the keys in a table of so many bits; keys are spread evenly."""
+    return (keys >> np.uint64(64 - bits)).view(np.int64)
 
 
 def _has_repeats(keys: Hashes) -> bool:
-    halves = np.sort((keys >> np.uint64(32)).astype(np.uint32))  # half the bytes, in half the time
-    if not (halves[1:] == halves[:-1]).any():
-        return False
-    keys = np.sort(keys)
-    return bool((keys[1:] == keys[:-1]).any())
+    """Is a key there twice? Only those that share their place in a table are compared."""
+    bits = len(keys).bit_length() + 3
+    table, lines = np.empty(1 << bits, np.int32), np.arange(len(keys), dtype=np.int32)
+    places = _first_bits(keys, bits)
+    table[places] = lines
+    kept = table[places]
+    lost = np.flatnonzero(kept != lines)
+    others = np.sort(keys[lost])
+    return bool((keys[lost] == keys[kept[lost]]).any() or (others[1:] == others[:-1]).any())
 
 
 def _are_grades(numbers: Numbers) -> bool:
     return bool(((numbers == np.floor(numbers)) & (np.abs(numbers) <= LARGEST_GRADE)).all())
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Parts of the file that each hold whole lists, if the lines of a query are together. Raises _Untidy."""
+def _of_blocks(file: BinaryIO, parse: Callable[[memoryview], T]) -> Iterator[T]:
+    """What ``parse`` makes of each block of the file, several at a time."""
+    blocks = _blocks(file)
+    first = list(islice(blocks, 2))
+    if len(first) < 2:
+        yield from map(parse, first)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    pending: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for block in chain(first, blocks):
+            pending.append(threads.submit(parse, block))
+            if len(pending) > _AHEAD:
+                yield pending.popleft().result()
+        yield from (future.result() for future in pending)
+
+
+def _blocks(file: BinaryIO) -> Iterator[memoryview]:
+    """Parts of the file that each hold whole lists, if the lines of a query are together."""
     rest = b""
     while read := file.read(max(BLOCK, len(rest))):
         block = rest + read
         end = _end_of_lists(block)
         if end:
-            yield block[:end]
+            yield memoryview(block)[:end]
         rest = block[end:]
-    if rest:
-        yield rest
+    if rest := rest.rstrip():
+        yield memoryview(rest + b"\n")
 
 
 def _end_of_lists(block: bytes) -> int:
-    """Where the last list of a block begins, which may go on behind it. Raises _Untidy."""
+    """Where the last list of a block begins, which may go on behind it."""
     end = block.rfind(b"\n")
     last_line = block.rfind(b"\n", 0, max(end, 0)) + 1
     query = block[last_line:end].split(maxsplit=1)[:1]
     if last_line == 0 or not query:
         return 0
     opening = block[last_line : last_line + len(query[0]) + 1]  # the id, and the blank behind it
-    begin = 0 if block.startswith(opening) else block.find(b"\n" + opening) + 1
-    if block.count(b"\n" + opening, begin, end) < block.count(b"\n", begin, end):
-        raise _Untidy
+    begin = before = last_line
+    while begin and block.startswith(opening, before):
+        begin, before = before, block.rfind(b"\n", 0, max(before - 1, 0)) + 1
     return begin
 
 
-def _lists(block: bytes, columns: tuple[str, ...]) -> _Lists:
+def _lists(block: memoryview, columns: tuple[str, ...]) -> _Lists:
     """The lists of some lines. Raises _Untidy."""
-    if 0 in block:
+    padded = b"".join((b" ", block, _PADDING))
+    if 0 in padded:
         raise _Untidy
-    if not block.isascii():
+    if not padded.isascii():
         try:
-            block.decode()
+            padded.decode()
         except UnicodeDecodeError:
             raise _Untidy from None
-    padding = b" " * (_EXACT_DIGITS + 2)  # so that so many bytes can be read from every place
-    begun = np.frombuffer(b"\n" + block.rstrip() + b"\n" + padding, np.uint8)
+    begun = np.frombuffer(padded, np.uint8)
     filled = (begun - _TAB > 4) & (begun != _SPACE)  # by what bytes.isspace calls blank
-    text, edges = begun[1:], np.flatnonzero(filled[1:] != filled[:-1])
-    lines = np.flatnonzero(begun == _NEWLINE) - 1
-    width, count = 2 * len(columns), len(lines) - 1
-    if (
-        len(edges) != width * count
-        or (edges[::width] < lines[:-1]).any()
-        or (edges[width - 1 :: width] > lines[1:]).any()
-    ):
+    text, edges = begun[1:], np.flatnonzero(filled[1:] != filled[:-1])  # where a field begins or ends
+    width, count = 2 * len(columns), int(np.count_nonzero(begun == _NEWLINE))
+    if len(edges) != width * count or not _end_lines(text, edges[width - 1 :: width]):
         raise _Untidy
     words = np.ndarray(len(text) - 7, "<u8", text, strides=(1,))  # the 8 bytes from each place on
     query, document, number = (
         (edges[2 * n :: width].copy(), edges[2 * n + 1 :: width].copy())
         for n in (0, columns.index("document"), columns.index("grade" if columns is QRELS else "score"))
     )
-    queries, documents, numbers = _hashes(words, *query), _hashes(words, *document), _numbers(text, *number)
+    queries, documents = _packed(words, *query), _mixed(_packed(words, *document))
+    numbers = _numbers(text, words, *number)
     heads = np.flatnonzero(np.concatenate(([True], queries[1:] != queries[:-1])))
     lengths = np.diff(heads, append=count)
-    of_list = np.repeat(np.arange(len(heads)), lengths)
-    keys = _keys(documents, of_list)
+    keys = documents ^ np.repeat(np.arange(len(heads), dtype=np.uint64) * _ODD, lengths)
     if _has_repeats(keys):
         raise _Untidy
     if columns is RUN:
         falls = numbers[1:] < numbers[:-1]
         falls[heads[1:] - 1] = True
         if not falls.all():
-            order = _rank_order(text, *document, numbers, of_list)
+            order = _rank_order(text, *document, numbers, np.repeat(np.arange(len(heads)), lengths))
             documents, keys, numbers = documents[order], keys[order], numbers[order]
     ids = zip(*(places[heads].tolist() for places in query), strict=True)
-    return _Lists([block[begin:end].decode() for begin, end in ids], lengths, documents, keys, numbers)
+    names = [str(block[begin:end], "utf-8") for begin, end in ids]
+    return _Lists(names, heads, lengths, documents, keys, numbers)
+
+
+def _end_lines(text: NDArray[np.uint8], ends: Integers) -> bool:
+    """Is each of the ends that of a line, but for one blank?"""
+    at_end = text[ends] == _NEWLINE
+    return bool(at_end.all() or (at_end | (text[ends + 1] == _NEWLINE)).all())
 
 
 def _rank_order(
@@ -302,16 +327,21 @@ def _rank_order(
     return order
 
 
-def _hashes(words: Hashes, begins: Integers, ends: Integers) -> Hashes:
-    """A hash of the bytes of each field."""
+def _packed(words: Hashes, begins: Integers, ends: Integers) -> Hashes:
+    """The bytes of each field, if it has up to 8, else a hash of them."""
     lengths = ends - begins
-    hashes = _mixed(words[begins] & _FIRST_BYTES[np.minimum(lengths, 8)])
+    packed = words[begins] << _shifts(np.minimum(lengths, 8))
     at, longer = 8, np.flatnonzero(lengths > 8)
     while len(longer):
         left = lengths[longer] - at
-        hashes[longer] = _mixed(hashes[longer] + (words[begins[longer] + at] & _FIRST_BYTES[np.minimum(left, 8)]))
+        packed[longer] = _mixed(packed[longer]) + (words[begins[longer] + at] << _shifts(np.minimum(left, 8)))
         at, longer = at + 8, longer[left > 8]
-    return hashes
+    return packed
+
+
+def _shifts(lengths: Integers) -> Hashes:
+    """Bits by which a word is shifted, so that its first bytes alone are left."""
+    return (64 - 8 * lengths).view(np.uint64)
 
 
 def _mixed(words: Hashes) -> Hashes:
@@ -323,22 +353,24 @@ def _mixed(words: Hashes) -> Hashes:
     return mixed
 
 
-def _numbers(text: NDArray[np.uint8], begins: Integers, ends: Integers) -> Numbers:
+def _numbers(text: NDArray[np.uint8], words: Hashes, begins: Integers, ends: Integers) -> Numbers:
     """The number in each field, as ``float`` reads it. Raises _Untidy."""
-    lengths, whole = np.minimum(ends - begins, 127).astype(np.int8), np.zeros(len(begins), np.int64)
-    digits, decimals, dots = np.zeros((3, len(begins)), np.int8)
     negative = text[begins] == _MINUS
-    for at in range(min(int(lengths.max()), _EXACT_DIGITS + 2)):
-        inside, character = at < lengths, text[begins + at]
-        digit = character - _ZERO
-        is_digit = (digit < 10) & inside
-        whole = np.where(is_digit, 10 * whole + digit, whole)
-        digits += is_digit
-        decimals += is_digit & (dots > 0)
-        dots += (character == _DOT) & inside
-    numbers = whole / _POWERS[decimals]
+    firsts = begins + negative
+    lengths = ends - firsts
+    numbers, decimals, plain = _digits(words, firsts, np.minimum(lengths, 8))
+    longer = np.flatnonzero(lengths > 8)
+    if len(longer):
+        left = np.minimum(lengths[longer] - 8, 8)
+        rest, rest_decimals, rest_plain = _digits(words, firsts[longer] + 8, left)
+        before, here = decimals[longer] >= 0, rest_decimals >= 0
+        numbers[longer] = numbers[longer] * _POWERS[left - here] + rest
+        plain[longer] &= rest_plain & ~(before & here)
+        decimals[longer] = np.where(before, decimals[longer] + left, rest_decimals)
+    digits = lengths - (decimals >= 0)
+    plain &= (digits > 0) & (digits <= _EXACT_DIGITS)
+    numbers /= _POWERS[np.clip(decimals, 0, _EXACT_DIGITS)]
     numbers[negative] *= -1
-    plain = (digits > 0) & (digits <= _EXACT_DIGITS) & (dots <= 1) & (digits + dots + negative == lengths)
     for line in np.flatnonzero(~plain).tolist():
         field = text[begins[line] : ends[line]].tobytes()
         try:
@@ -348,6 +380,23 @@ def _numbers(text: NDArray[np.uint8], begins: Integers, ends: Integers) -> Numbe
         if not math.isfinite(numbers[line]):
             raise _Untidy
     return numbers
+
+
+def _digits(words: Hashes, begins: Integers, lengths: Integers) -> tuple[Numbers, Integers, NDArray[np.bool_]]:
+    """The digits of up to 8 characters as one number, how many are behind a dot (-1: no dot), and is there no more?
+
+    All bytes of a word are treated at once: ``^ _ZEROS`` makes 0 to 9 of the digits and 0x1E of a dot.
+    """
+    digits = (words[begins] ^ _ZEROS) << _shifts(lengths)  # zeros, then the characters
+    other = digits ^ _DOTS
+    dot = (other - _EACH & ~other) >> np.uint64(7) & _EACH  # 1 in the byte of the first dot
+    before = digits & dot - np.uint64(1)
+    digits = np.where(dot, before << np.uint64(8) | digits & -(dot << np.uint64(8)), digits)
+    plain = (digits | digits + _TO_HIGH_BIT) & _HIGH_BITS == 0
+    for power, bits, mask in _HALVES:
+        digits = digits * power + (digits >> bits) & mask
+    behind = (dot * _BEHIND_DOT >> np.uint64(60)).view(np.int64) - 1
+    return digits.astype(np.float64), behind, plain
 
 
 def _by_query(file: BinaryIO) -> BinaryIO:
