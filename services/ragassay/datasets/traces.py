@@ -19,15 +19,34 @@ from pydantic import Field
 
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.core.models import FrozenModel
+from ragassay.datasets.columns import value_at
 from ragassay.datasets.source import NumberedRow, Source
 
 _MAX_DEPTH = 32  # objects and lists inside an attribute
 _MAX_NAME = 1000  # characters of an attribute's dotted name: each entry of a list repeats the name of the list
 _YEAR_10000_MS = 253_402_300_800_000
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
-_OPERATIONS = {"retrieval": "RETRIEVER", "embeddings": "EMBEDDING", "chat": "LLM", "text_completion": "LLM"}
-_OPERATIONS |= {"generate_content": "LLM", "completion": "LLM"}
-_LANGFUSE_KINDS = {"GENERATION": "LLM", "SPAN": "CHAIN"}
+_KINDS = {
+    "RETRIEVAL": "RETRIEVER",
+    "EMBEDDINGS": "EMBEDDING",
+    "SPAN": "CHAIN",
+}  # of other conventions, as OpenInference's
+_KINDS |= dict.fromkeys(("CHAT", "TEXT_COMPLETION", "GENERATE_CONTENT", "COMPLETION", "GENERATION"), "LLM")
+_LANGFUSE = {
+    "openinference.span.kind": ("type",),
+    "input.value": ("input",),
+    "output.value": ("output",),
+    "llm.model_name": ("model", "providedModelName"),
+    "llm.token_count.prompt": ("usageDetails.input", "usage.input", "promptTokens"),
+    "llm.token_count.completion": ("usageDetails.output", "usage.output", "completionTokens"),
+    "llm.cost.total": ("totalCost", "calculatedTotalCost", "costDetails.total"),
+    "session.id": ("sessionId",),
+    "metadata": ("metadata",),
+}  # our attributes by the keys of an observation, of which the first with a value counts
+_DOCUMENT = {"content": ("page_content", "pageContent", "content", "text"), "id": ("id", "doc_id"), "score": ("score",)}
+_DOCUMENTS = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
+_ASKED = ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
+_SAID = ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
 _QUESTION = ("query", "question", "user_input", "input", "query_bundle", "query_str", "text", "prompt")
 _ANSWER = ("answer", "response", "output", "result", "content", "text")
 _ASKING, _ANSWERING = ("user", "human"), ("assistant", "ai", "model")
@@ -129,12 +148,11 @@ def _from_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     """With the keys of JSON or, as Phoenix's API has them, those of protobuf."""
     span = {_in_camel_case(key): entry for key, entry in given.items()}
     status = _object(span.get("status"))
-    failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     return make_span(
         (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
         pairs(span.get("attributes")),
-        (_from_nanoseconds(span.get("startTimeUnixNano")), _from_nanoseconds(span.get("endTimeUnixNano"))),
-        (status.get("message") or FAILED_SPAN) if failed else None,
+        (_ms(span.get("startTimeUnixNano"), 1e6), _ms(span.get("endTimeUnixNano"), 1e6)),
+        (status.get("message") or FAILED_SPAN) if status.get("code") in (2, "STATUS_CODE_ERROR") else None,
         span.get("name"),
     )
 
@@ -156,45 +174,31 @@ def _from_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
     return make_span(
         (span.get("context.trace_id"), span.get("context.span_id"), span.get("parent_id")),
         {"openinference.span.kind": span.get("span_kind"), **attributes},
-        (_from_time(span.get("start_time")), _from_time(span.get("end_time"))),
+        (_ms(span.get("start_time")), _ms(span.get("end_time"))),
         message if failed else None,
         span.get("name"),
     )
 
 
-def _from_langfuse(observation: Mapping[str, Any]) -> TraceSpan | None:
+def _from_langfuse(given: Mapping[str, Any]) -> TraceSpan | None:
     """An observation of Langfuse, as its API and its export write it."""
-    kind = _LANGFUSE_KINDS.get(str(observation["type"]), str(observation["type"]))
-    usage = _object(decoded(observation.get("usageDetails") or observation.get("usage")))
-    cost = (
-        observation.get("totalCost")
-        or observation.get("calculatedTotalCost")
-        or _object(decoded(observation.get("costDetails"))).get("total")
-    )
+    span = {key: decoded(value) for key, value in given.items()}
     attributes = {
-        "openinference.span.kind": kind,
-        "input.value": decoded(observation.get("input")),
-        "output.value": decoded(observation.get("output")),
-        "llm.model_name": observation.get("model") or observation.get("providedModelName"),
-        "llm.token_count.prompt": usage.get("input") or observation.get("promptTokens"),
-        "llm.token_count.completion": usage.get("output") or observation.get("completionTokens"),
-        "llm.cost.total": cost,
-        "session.id": observation.get("sessionId"),
-        "metadata": decoded(observation.get("metadata")),
+        ours: next((value for path in theirs if (value := value_at(span, path))), None)
+        for ours, theirs in _LANGFUSE.items()
     }
-    documents = attributes["output.value"]
-    if kind == "RETRIEVER" and isinstance(documents, Mapping):
-        documents = next((entry for entry in documents.values() if isinstance(entry, list)), None)
-    if kind == "RETRIEVER" and isinstance(documents, list):
+    if attributes["openinference.span.kind"] == "RETRIEVER":
+        output = attributes["output.value"]
+        lists = [output] if isinstance(output, list) else [*_object(output).values()]
+        documents = next((each for each in lists if isinstance(each, list)), ())
         attributes["retrieval.documents"] = [{"document": _document(each)} for each in documents]
+    failed = span.get("level") == "ERROR"
     return make_span(
-        (observation["traceId"], observation.get("id"), observation.get("parentObservationId")),
+        (span.get("traceId"), span.get("id"), span.get("parentObservationId")),
         attributes,
-        (_from_time(observation.get("startTime")), _from_time(observation.get("endTime"))),
-        (observation.get("statusMessage") or "the observation has an error")
-        if observation.get("level") == "ERROR"
-        else None,
-        observation.get("name"),
+        (_ms(span.get("startTime")), _ms(span.get("endTime"))),
+        (span.get("statusMessage") or "the observation has an error") if failed else None,
+        span.get("name"),
     )
 
 
@@ -202,10 +206,8 @@ def _document(value: object) -> dict[str, Any]:
     """What LangChain, LlamaIndex and people call the parts of a document."""
     if not isinstance(value, Mapping):
         return {"content": value}
-    names = {"content": ("page_content", "pageContent", "content", "text"), "id": ("id", "doc_id"), "score": ("score",)}
-    parts = {ours: next((value[name] for name in theirs if name in value), None) for ours, theirs in names.items()}
-    metadata = value.get("metadata")
-    return {**parts, **({"metadata": json.dumps(metadata)} if isinstance(metadata, Mapping) else {})}
+    parts = {ours: next((value[name] for name in theirs if name in value), None) for ours, theirs in _DOCUMENT.items()}
+    return {**parts, "metadata": json.dumps(_object(value.get("metadata")))}
 
 
 def make_span(
@@ -222,10 +224,12 @@ def make_span(
     flat: dict[str, Any] = {}
     for key, value in attributes.items():
         _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
-    kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
+    kind = str(flat.get("openinference.span.kind") or flat.get("gen_ai.operation.name") or "CHAIN").upper()
     began_ms, ended_ms = (time if time is not None and 0 < time < _YEAR_10000_MS else None for time in times)
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
-    return TraceSpan(trace, own, parent, str(kind).upper(), began_ms or 0.0, ended_ms, flat, error, str(name or ""))
+    return TraceSpan(
+        trace, own, parent, _KINDS.get(kind, kind), began_ms or 0.0, ended_ms, flat, error, str(name or "")
+    )
 
 
 def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:
@@ -277,19 +281,13 @@ def decoded(value: Any) -> Any:
     return _parsed(value) if isinstance(value, str) and re.match(r'\s*["\[{]', value) else value
 
 
-def _from_nanoseconds(value: Any) -> float | None:
-    with suppress(TypeError, ValueError, OverflowError):
-        return int(value) / 1e6
-    return None
-
-
-def _from_time(value: Any) -> float | None:
-    """ms since 1970 of an ISO 8601 time, or of a number of ms, as pandas writes times."""
-    if isinstance(value, int | float):
-        return _number(value)
+def _ms(time: Any, per_ms: float = 1.0) -> float | None:
+    """ms since 1970 of a number, such as the ms that pandas writes, or of an ISO 8601 time."""
+    if (number := _number(time)) is not None:
+        return number / per_ms
     with suppress(TypeError, ValueError):
-        time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000
+        instant = datetime.fromisoformat(time)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000
     return None
 
 
@@ -345,14 +343,11 @@ class _Trace:
         query = self._query()
         if query is None:
             return TraceRow(None, ("no question is found (left out)",), {})
-        models, root = self._outer("LLM"), self._root
-        answer = None if root.error else self._answer(models)
-        if answer is None and not root.error:
-            self._lacks.append("no answer is found")
+        root, models = self._root, self._outer("LLM")
         row = {
             "query_id": root.trace,
             "query": query,
-            "answer": answer,
+            "answer": self._answer(models),
             **self._retrieved(),
             "model": next(
                 (name for span in reversed(self._spans) if span.kind == "LLM" and (name := _first(span, _MODEL))), None
@@ -370,29 +365,27 @@ class _Trace:
 
     def _query(self) -> str | None:
         """Of the root, else of the retrieval, else of what the first model was asked."""
-        if self._root.kind != "LLM":
-            for span in (self._root, *self._outer("RETRIEVER", "RERANKER")):
-                text = _text(span.attributes.get("input.value"), _QUESTION, _ASKING)
-                text = text or _last(_numbered(span, "gen_ai.input.messages"), _ASKING)
-                if text := text or span.attributes.get("gen_ai.retrieval.query.text"):
-                    self._read_from["query"] = span.name
-                    return str(text)
-        for span in self._outer("LLM"):
-            messages = _numbered(span, "llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
-            if text := _last(messages, _ASKING) or _text(span.attributes.get("input.value"), _QUESTION, _ASKING):
-                self._lacks.append("the question is read from a model's prompt, which may hold more,")
+        for span in (self._root, *self._outer("RETRIEVER", "RERANKER"), *self._outer("LLM")):
+            messages, value = _numbered(span, *_ASKED), span.attributes.get("input.value")
+            text = _last(messages, _ASKING) or _text(value, _QUESTION, _ASKING)
+            if text := text or span.attributes.get("gen_ai.retrieval.query.text"):
+                if span.kind == "LLM":
+                    self._lacks.append("the question is read from a model's prompt, which may hold more,")
                 self._read_from["query"] = span.name
-                return text
+                return str(text)
         return None
 
     def _answer(self, models: Sequence[TraceSpan]) -> str | None:
         """Of the root, else of the model that was called last; of the last span of a name, if the answer's is given."""
+        if self._root.error:
+            return None
         named = [span for span in reversed(self._spans) if span.name == self._answering]
         for span in named if self._answering else (self._root, *reversed(models)):
-            messages = _numbered(span, "llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
-            if text := _last(messages, _ANSWERING) or _text(span.attributes.get("output.value"), _ANSWER, _ANSWERING):
+            messages, value = _numbered(span, *_SAID), span.attributes.get("output.value")
+            if text := _last(messages, _ANSWERING) or _text(value, _ANSWER, _ANSWERING):
                 self._read_from["answer"] = span.name
                 return text
+        self._lacks.append("no answer is found")
         return None
 
     def _retrieved(self) -> dict[str, Any]:
@@ -402,30 +395,28 @@ class _Trace:
         if not searches and not rerankers:
             self._lacks.append("no retrieved document is found")
             return {}
-        documents = _merged([_documents(span) for span in searches])
-        final = _documents(rerankers[-1]) if rerankers else documents
+        found = _merged([_documents(span) for span in searches])
+        final = _documents(rerankers[-1]) if rerankers else found
         self._read_from["contexts"] = ", ".join(dict.fromkeys(span.name for span in rerankers[-1:] or searches))
-        texts, ids, scores = ([each.get(key) for each in final] for key in ("content", "id", "score"))
-        if not all(isinstance(text, str) for text in texts):
-            self._lacks.append("a retrieved document has no text")
-        if None in ids:
-            self._lacks.append("a retrieved document has no id")
-        one_ranking = len(searches) == 1 or bool(rerankers)
-        before = [each.get("id") for each in documents]
+        texts, ids, scores = (_column(final, part) for part in ("content", "id", "score"))
+        self._lacks += ["a retrieved document has no text"] if texts is None else []
+        self._lacks += ["a retrieved document has no id"] if ids is None else []
         return {
-            "contexts": texts if all(isinstance(text, str) for text in texts) else None,
-            "retrieved_doc_ids": ids if None not in ids else None,
-            "retrieved_scores": scores if one_ranking and None not in (*ids, *map(_number, scores)) else None,
-            "doc_ids_before_reranking": before if rerankers and before and None not in (*before, *ids) else None,
+            "contexts": texts,
+            "retrieved_doc_ids": ids,
+            "retrieved_scores": scores if ids is not None and (rerankers or len(searches) == 1) else None,
+            "doc_ids_before_reranking": _column(found, "id") if ids is not None and rerankers and found else None,
             "retrieval_latency_ms": _total(self._outer("RETRIEVER", "RERANKER")),
         }
 
     def _metadata(self) -> dict[str, Any]:
         """The user's own of the root, and by which ids the trace is found again."""
-        own = _metadata_of(self._root.attributes)
         session = next((name for span in self._spans if (name := _first(span, _SESSION))), None)
         ids = {"trace_id": self._root.trace, "span_id": self._root.id, "session_id": session}
-        return {**own, **{key: value for key, value in ids.items() if value is not None}}
+        return {
+            **_metadata_of(self._root.attributes),
+            **{key: value for key, value in ids.items() if value is not None},
+        }
 
     def _outer(self, *kinds: str) -> list[TraceSpan]:
         """The spans of these kinds that are inside no other of them."""
@@ -488,12 +479,20 @@ def _numbered(span: TraceSpan, *prefixes: str) -> list[dict[str, Any]]:
 
 def _documents(span: TraceSpan) -> list[dict[str, Any]]:
     """What a retriever or reranker gave, each with ``content``, ``id`` and ``score`` as far as they are there."""
-    documents = _numbered(span, "retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
+    documents = _numbered(span, *_DOCUMENTS)
     for each in documents:
         metadata = _metadata_of(each)
         named = (each.get("id"), *(metadata.get(key) for key in ("id", "doc_id", "document_id")))
         each["id"] = next((str(one) for one in named if one not in (None, "")), None)
+        each["content"] = text if isinstance(text := each.get("content"), str) else None
+        each["score"] = score if _number(score := each.get("score")) is not None else None
     return documents
+
+
+def _column(documents: Sequence[Mapping[str, Any]], part: str) -> list[Any] | None:
+    """A part of all documents; None unless each has it."""
+    values = [each[part] for each in documents]
+    return None if None in values else values
 
 
 def _metadata_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -509,7 +508,7 @@ def _merged(lists: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         return lists[0]
     by_key: dict[object, dict[str, Any]] = {}
     for each in (each for one in lists for each in one):
-        by_key.setdefault(each.get("id") or each.get("content"), each)
+        by_key.setdefault(each["id"] or each["content"], each)
     return list(by_key.values())
 
 
