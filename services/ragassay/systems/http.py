@@ -7,9 +7,9 @@ import json
 import logging
 import re
 import shlex
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -56,6 +56,7 @@ _USUAL: dict[ReplyField, str] = {
     "contexts": "$.contexts[*]",
     "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
 }
+_dumped = partial(json.dumps, ensure_ascii=False)
 _CHAT_ANSWER = "$.choices[0].message.content"
 _OF_CHAT: dict[ReplyField, str] = {
     "model": "$.model",
@@ -89,7 +90,7 @@ def _paths(paths: dict[str, str]) -> dict[str, str]:
 
 
 def _differs_by_row(request: dict[str, Any]) -> dict[str, Any]:
-    if not _PLACE.search(json.dumps(request, ensure_ascii=False)):
+    if not _PLACE.search(_dumped(request)):
         raise ValueError("each row would be asked the same: write {query} where its text belongs")
     return request
 
@@ -314,31 +315,35 @@ class HttpClient:
         """What the events of a stream say together, or the one of a whole reply. Raises BadInput."""
         form = self._config.stream
         end = self._config.stream_end if form else None
-        joined, number, text, ended, event = _JoinedParts(clock if form else None), 0, "", end is None, None
+        values, text, ended, event = list[dict[str, Any]](), "", end is None, None
         async with aclosing(_pieces(reply, clock)) as arriving, aclosing(_events(arriving, form)) as events:
             async for raw in events:
                 text = self._redacted(raw)
                 if text == end:
                     ended = True
                     break
-                number += 1
                 try:
                     event = json.loads(text)
                 except (ValueError, RecursionError):
-                    what = f"event {number} of the stream" if form else "the reply"
+                    what = f"event {len(values) + 1} of the stream" if form else "the reply"
                     raise BadInput(f"{what} is not JSON: {shown(text)}") from None
-                joined.add(self._values(event))
+                values.append(self._values(event))
+                if form and values[-1].get("answer"):
+                    clock.answering()
+                elif form and not _PASSAGES.isdisjoint(values[-1]):
+                    clock.retrieved()
                 if end and self._end and any(self._end.findall(event)):
                     ended = True
                     break
             clock.ended()
             await _drain(arriving)
-        if not number:
+        if not values:
             kind = shown(reply.headers.get("content-type", "without a content type"))
             raise BadInput(f"the reply is no stream of events but {kind}")
         if not ended:
-            raise BadInput(f"the stream breaks off: {end!r} did not come after its {number} events")
-        if "answer" in self._paths and not joined.parts:
+            raise BadInput(f"the stream breaks off: {end!r} did not come after its {len(values)} events")
+        joined = _joined(values)
+        if "answer" in self._paths and "answer" not in joined:
             where = self._config.reply["answer"]
             if form:
                 what = f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}"
@@ -346,7 +351,7 @@ class HttpClient:
             hint = self._hint(event) or "; " + self._option("reply", 'answer: "$.KEY"')
             raise BadInput(f"the reply has no answer at {where}: it is {shown(event)}{hint}")
         try:
-            response = joined.response()
+            response = response_from(joined)
         except BadInput as error:
             raise BadInput(f"{error.message}{self._hint(event)}") from None
         self._last = event
@@ -368,7 +373,8 @@ class HttpClient:
             paths = {"answer": [answer], **paths} if answer else paths
         if all(self._config.reply.get(field) in paths[field] for field in _GUESSED if field in paths):
             return ""
-        line = ", ".join(f"{field}: {' or '.join(map(_quoted, guessed))}" for field, guessed in paths.items())
+        quoted = {field: " or ".join(map(_dumped, guessed)) for field, guessed in paths.items()}
+        line = ", ".join(f"{field}: {guessed}" for field, guessed in quoted.items())
         return f"; {self._option('reply', cut(line, _SAID))}"
 
     def _option(self, key: str, value: str) -> str:
@@ -407,11 +413,11 @@ class HttpClient:
             elif matches or any(_is_empty(holder.findall(reply), filtered=filtered) for holder in holders):
                 values[field] = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
         if (error := values.pop("error", None)) is not None:
-            text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+            text = error if isinstance(error, str) else _dumped(error)
             raise BadInput(f"the system replied with an error: {shown(text)}")
         if not isinstance(answer := values.get("answer"), str | None):
             raise BadInput(f"the answer should be text, is {shown(answer)}{self._hint(reply)}")
-        return values
+        return {field: value for field, value in values.items() if value is not None}
 
     @cached_property
     def _paths(self) -> Mapping[ReplyField, tuple[_Path, list[_Path]]]:
@@ -444,37 +450,16 @@ class HttpClient:
         )
 
 
-class _JoinedParts:
-    """Puts a response together: parts of the answer and of lists are joined, of anything else the last one counts.
-
-    ``clock`` notes when contexts and the first text of a stream came.
-    """
-
-    def __init__(self, clock: RequestTimer | None) -> None:
-        self._clock, self._values = clock, dict[str, Any]()
-        self.parts: list[str] = []
-
-    def add(self, values: Mapping[str, Any]) -> None:
-        """What has just come, by field; raises BadInput."""
-        for name, value in values.items():
-            if value is None:
-                continue
-            if name == "answer":
-                self.parts.append(value)
-            elif name in _LISTS:
-                more = value if isinstance(value, list) else [value]
-                self._values[name] = [*self._values.get(name, ()), *more]
-            else:
-                self._values[name] = value
-        if self._clock and values.get("answer"):
-            self._clock.answering()
-        elif self._clock and not values.keys().isdisjoint(("contexts", "retrieved_doc_ids")):
-            self._clock.retrieved()
-
-    def response(self) -> Response:
-        """All of it; raises BadInput."""
-        answer = {"answer": "".join(self.parts)} if self.parts else {}
-        return response_from({**self._values, **answer})
+def _joined(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What events say together, by field: parts of the answer and of lists are joined, of anything else the last one counts."""
+    joined = {name: value for event in events for name, value in event.items()}
+    for name in joined.keys() & {"answer", *_LISTS}:
+        parts = [event[name] for event in events if name in event]
+        if name == "answer":
+            joined[name] = "".join(parts)
+        else:
+            joined[name] = [entry for part in parts for entry in (part if isinstance(part, list) else [part])]
+    return joined
 
 
 async def _pieces(reply: httpx.Response, clock: RequestTimer) -> AsyncGenerator[bytes, None]:
@@ -543,10 +528,6 @@ def _json_path(place: str) -> str:
     return "$" + "".join((f".{key}" if key.isidentifier() else f"[{key!r}]") + each for key, each in steps)
 
 
-def _quoted(path: str) -> str:
-    return json.dumps(path, ensure_ascii=False)
-
-
 def _text_of(raw: bytes | bytearray) -> str:
     try:
         return raw.decode("utf-8-sig")
@@ -587,7 +568,7 @@ def _text_of_place(name: str, sample: Sample) -> str:
         return "\n".join(f"{turn.role}: {turn.content}" for turn in sample.history)
     value = _value(name, sample)
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
+        return _dumped(value)
     return "" if value is None else str(value)
 
 
