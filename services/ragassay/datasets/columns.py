@@ -143,29 +143,13 @@ class ColumnMapping:
                 yield from self._rest(f"{path}.", value)
 
 
-def decide_columns(
-    source: Source,
-    rows: Sequence[Mapping[str, Any]],
-    mapping: MapOption,
-    wanted: Wanted,
-    elsewhere: Collection[str] = (),
-) -> ColumnMapping:
-    """What the columns of a source are, by its header and its first rows. ``mapping`` is {our field: their column}.
+class ColumnMapper:
+    """Decides what the columns of a source are, by its header and its first rows: samples, or a system's responses.
 
-    If it names several columns for a field, the source is to have one of them.
-
-    The columns of fields ``elsewhere`` may be missing: they are in another file.
-
-    Raises UnknownName and BadSettings for a mapping that does not fit, BadData if the names can't decide.
+    ``mapping`` is {our field: their column}; if it names several for a field, the source is to have one of them. The columns
+    of fields ``elsewhere`` may be missing: they are in another file. Raises UnknownName and BadSettings for a mapping that
+    does not fit.
     """
-    try:
-        return _ColumnMapper(source, rows, mapping, wanted, elsewhere).map()
-    except BadData as error:
-        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
-
-
-class _ColumnMapper:
-    """Decides for one source, by some of its rows, which may be samples of a dataset or a system's responses."""
 
     def __init__(
         self,
@@ -173,7 +157,7 @@ class _ColumnMapper:
         rows: Sequence[Mapping[str, Any]],
         mapping: MapOption,
         wanted: Wanted,
-        elsewhere: Collection[str],
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._source, self._path, self._rows, self._wanted = source, source.path, rows, wanted
         self._columns = list(dict.fromkeys((*source.columns, *(name for values in rows for name in values))))
@@ -187,6 +171,7 @@ class _ColumnMapper:
         self._warnings: list[str] = []
 
     def map(self) -> ColumnMapping:
+        """The columns; raises BadData if the names can't decide."""
         columns = {ours: self._given.get(ours) or self._column_of(ours) for ours in FIELDS}
         self._sources = {ours: column for ours, column in columns.items() if column}
         for name in ("output", *OUTPUTS):

@@ -24,10 +24,10 @@ from ragassay.datasets.cells import plain
 from ragassay.datasets.columns import (
     RESPONSE_FIELDS,
     SAMPLE_FIELDS,
+    ColumnMapper,
     ColumnMapping,
     MapOption,
     Wanted,
-    decide_columns,
     lists_in_columns,
     with_lists,
 )
@@ -155,7 +155,10 @@ def _with_columns(
     if lists := lists_in_columns(names, mapping):
         reading = ((number, with_lists(values, lists)) for number, values in reading)
         deciding = [with_lists(values, lists) for values in deciding]
-    return reading, decide_columns(source, deciding, mapping, wanted, elsewhere)
+    try:
+        return reading, ColumnMapper(source, deciding, mapping, wanted, elsewhere).map()
+    except BadData as error:
+        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
 
 
 def load_responses(
