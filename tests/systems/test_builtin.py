@@ -13,7 +13,7 @@ from ragassay.llm import LLM
 from ragassay.llm.journal import CallScope, MemoryJournal
 from ragassay.systems.builtin import NOTHING, BuiltIn, Generative, extract
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.retrieval import build
+from ragassay.systems.retrieval import Retriever
 
 CORPUS = Corpus.of(
     [
@@ -51,7 +51,7 @@ class Says:
 
 def system(answerer=None, **options):
     config = SystemConfig(**{"kind": "bm25", **options})
-    return BuiltIn("s", config, build(config, CORPUS), answerer)
+    return BuiltIn("s", config, Retriever(config, CORPUS), answerer)
 
 
 def ask(strategy, number=1):

@@ -18,7 +18,7 @@ from ragassay.datasets.corpus import Corpus, Passage
 from ragassay.embeddings import CrossEncoder
 from ragassay.systems import retrieval
 from ragassay.systems.options import RetrievalConfig
-from ragassay.systems.retrieval import build, terms
+from ragassay.systems.retrieval import Retriever, terms
 
 TEXTS = {
     "a": "apple banana",
@@ -34,7 +34,7 @@ def corpus(texts=TEXTS, titles=None):
 
 def retriever(texts=TEXTS, titles=None, cache=None, embedder=None, **options):
     config = RetrievalConfig(**{"kind": "bm25", **options})
-    return build(config, corpus(texts, titles), cache=cache, embedder=embedder or FakeEmbedder(4096))
+    return Retriever(config, corpus(texts, titles), cache=cache, embedder=embedder or FakeEmbedder(4096))
 
 
 def ids(hits):
@@ -200,10 +200,10 @@ import json, sys
 from pathlib import Path
 from ragassay.datasets.corpus import Corpus
 from ragassay.systems.options import RetrievalConfig
-from ragassay.systems.retrieval import build
+from ragassay.systems.retrieval import Retriever
 config = RetrievalConfig(kind="hybrid", feedback=2, mmr=0.8)
 for cache in sys.argv[2:]:
-    found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
+    found = Retriever(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
     print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))
 """
 

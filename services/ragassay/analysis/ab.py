@@ -30,7 +30,7 @@ from ragassay.metrics.names import LARGEST_K
 from ragassay.metrics.ranked import Ranked
 from ragassay.stats.tests import correct
 from ragassay.systems.options import RetrievalConfig
-from ragassay.systems.retrieval import build
+from ragassay.systems.retrieval import Retriever
 
 METRICS = {"recall": "recall", "mrr": "mrr", "ndcg": "ndcg_exp"}
 DIGITS = 12  # the last bits of a sum depend on the processor
@@ -229,7 +229,7 @@ def _lists(
         return {qid: run_lists.get(qid, ())[:k] for qid in texts}
     if config.recipe.retrieval is None or passages is None:
         raise BadSettings("there is no corpus to retrieve from", where=config.path, hint="give --corpus FILE")
-    retriever = build(config.recipe.retrieval, passages)
+    retriever = Retriever(config.recipe.retrieval, passages)
     return {qid: [Ranking(*hit) for hit in retriever.search(text, k).hits][:k] for qid, text in texts.items()}
 
 

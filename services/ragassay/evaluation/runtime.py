@@ -39,7 +39,7 @@ from ragassay.systems.functions import (
 )
 from ragassay.systems.http import HttpClient, HttpConfig
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.retrieval import Pipeline, build
+from ragassay.systems.retrieval import Retriever
 from ragassay.systems.runner import LiveSystem, LoadController
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Runtime:
         self._shared = Shared(spacing) if spacing else Shared()
         self._embedder = cache(lambda model: embedder(model, threads))
         self._scoring: OrderedDict[str, ScoringConfig] = OrderedDict()
-        self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
+        self._retrievers: OrderedDict[str, Retriever] = OrderedDict()
         self._live: dict[str, _SharedSystem] = {}
         self._corpora: dict[str, Corpus] = {}
 
@@ -229,14 +229,14 @@ class Runtime:
                 live[name] = self._called(name, source.called)
         return live
 
-    def _retriever(self, built: Built, system: SystemConfig, embedder: Embedder | None) -> Pipeline:
+    def _retriever(self, built: Built, system: SystemConfig, embedder: Embedder | None) -> Retriever:
         """The retriever of a built-in system, its index built or taken from the cache."""
         corpus = self._corpora.get(built.corpus)
         if corpus is None or corpus.digest != built.corpus_digest:  # it may have changed since another run
             corpus = self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
         if corpus.digest != built.corpus_digest:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
-        return build(system, corpus, cache=self.settings.home / "cache" / "indexes", embedder=embedder)
+        return Retriever(system, corpus, cache=self.settings.home / "cache" / "indexes", embedder=embedder)
 
     def _called(self, name: str, called: Called) -> LiveSystem:
         """The system that is called; runs at the same time share its client and its limit of queries in flight."""

@@ -20,7 +20,7 @@ from ragassay.core.text import content, sentences
 from ragassay.datasets.corpus import Corpus
 from ragassay.llm import LLM
 from ragassay.systems.options import SystemConfig
-from ragassay.systems.retrieval import Pipeline
+from ragassay.systems.retrieval import Retriever
 
 SENTENCES = 2  # of an extracted answer
 LATER_CONTEXT = 0.9  # what a sentence of the next context counts, of one in the context before
@@ -67,7 +67,7 @@ def planned_source(name: str, config: SystemConfig, corpus: Path | None, rows: i
 class BuiltIn:
     """A retriever and its answerer as a system. A query that takes too long is a response with an error."""
 
-    def __init__(self, name: str, config: SystemConfig, retriever: Pipeline, answerer: Answerer | None = None) -> None:
+    def __init__(self, name: str, config: SystemConfig, retriever: Retriever, answerer: Answerer | None = None) -> None:
         self._name, self.config, self.retriever, self._answerer = name, config, retriever, answerer
         self._texts = {passage.id: passage.full for passage in retriever.corpus.passages}
         self._slots = asyncio.Semaphore(config.concurrency)

@@ -7,7 +7,7 @@ import logging
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -181,19 +181,25 @@ class SearchResult:
     before: tuple[str, ...] | None = None
 
 
-class Pipeline:
-    """A retriever made of stages: candidates, then reranking, then diversity. Safe to be used by several threads."""
+class Retriever:
+    """A configuration and a corpus, ready to search: candidates, then reranking, then diversity. Safe to be used by threads.
+
+    Vectors are taken from the folder ``cache``, or made and kept there. ``embedder`` is used if the configuration
+    names no model; default: the bundled one. Raises MissingExtra and BadSettings where a model can't be loaded.
+    """
 
     def __init__(
-        self,
-        config: RetrievalConfig,
-        corpus: Corpus,
-        scorers: Mapping[str, BM25 | Dense],
-        reranker: CrossEncoder | None,
-        similarity: Dense | None,
+        self, config: RetrievalConfig, corpus: Corpus, *, cache: Path | None = None, embedder: Embedder | None = None
     ) -> None:
         self.config, self.corpus = config, corpus
-        self._scorers, self._reranker, self._similarity = scorers, reranker, similarity
+        self._similarity: Dense | None = None
+        if config.kind != "bm25" or config.mmr is not None:
+            model = _embedder(config.model) if config.model or embedder is None else embedder
+            self._similarity = Dense(corpus, model, cache)
+        self._scorers: dict[str, BM25 | Dense] = {} if config.kind == "dense" else {"bm25": BM25(config, corpus)}
+        if config.kind != "bm25" and self._similarity is not None:
+            self._scorers["dense"] = self._similarity
+        self._reranker = _cross_encoder(config.rerank) if config.rerank else None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -276,27 +282,6 @@ class Pipeline:
             left.remove(best)
             nearest = np.maximum(nearest, similarity.similarity(ranked[best], ranked))
         return chosen
-
-
-def build(
-    config: RetrievalConfig, corpus: Corpus, *, cache: Path | None = None, embedder: Embedder | None = None
-) -> Pipeline:
-    """The retriever that ``config`` describes, ready to search ``corpus``.
-
-    Vectors are taken from the folder ``cache``, or made and kept there. ``embedder`` is used if the configuration
-    names no model; default: the bundled one. Raises MissingExtra and BadSettings where a model can't be loaded.
-    """
-    dense = None
-    if config.kind != "bm25" or config.mmr is not None:
-        model = _embedder(config.model) if config.model or embedder is None else embedder
-        dense = Dense(corpus, model, cache)
-    scorers: dict[str, BM25 | Dense] = {}
-    if config.kind != "dense":
-        scorers["bm25"] = BM25(config, corpus)
-    if config.kind != "bm25" and dense is not None:
-        scorers["dense"] = dense
-    reranker = _cross_encoder(config.rerank) if config.rerank else None
-    return Pipeline(config, corpus, scorers, reranker, dense)
 
 
 _embedder, _cross_encoder = cache(LocalEmbedder), cache(CrossEncoder)  # each model is loaded once in a process
