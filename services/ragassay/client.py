@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PAGE_SIZE, _SUBMIT_ATTEMPTS = 200, 4
 _SHORT_S, _LONG_S = 60.0, 3600.0  # timeouts of reading a response; the server's own limits are shorter than the second
-_POLL_S, _MAX_POLL_S, _OUTAGE_S = 0.2, 2.0, 120.0
+_POLL_S, _OUTAGE_S = 1.0, 120.0
 
 
 Document = TypeVar("Document", bound=BaseModel)
@@ -163,10 +163,10 @@ class Client:
     def wait(self, job: str | Job, progress: Callable[[Job], object] | None = None) -> Job:
         """Poll until a job has ended and return it; ``progress`` gets the job after each poll.
 
-        Continues for two minutes while the service can't be reached. Raises BudgetReached if the job is paused, Unscored
-        if it ends without a report.
+        Polls as often as ``Retry-After`` of the response allows. Continues for two minutes while the service can't be
+        reached. Raises BudgetReached if the job is paused, Unscored if it ends without a report.
         """
-        now, outage_since, pause_s = self.job(job), None, _POLL_S
+        (now, pause_s), outage_since = self._polled(job), None
         while True:
             if progress is not None and outage_since is None:
                 progress(now)
@@ -176,9 +176,8 @@ class Client:
                 command = f"ragassay job resume {now.id} --budget-usd USD{self._server_option}"
                 raise BudgetReached(now.error or "the budget is reached", hint=f"resume with a higher one: {command}")
             time.sleep(pause_s)
-            pause_s = min(pause_s * 1.1, _MAX_POLL_S)
             try:
-                now, outage_since = self.job(now), None
+                (now, pause_s), outage_since = self._polled(now), None
             except Unavailable as error:
                 outage_since = time.monotonic() if outage_since is None else outage_since
                 if time.monotonic() - outage_since > _OUTAGE_S:
@@ -187,6 +186,11 @@ class Client:
         if now.status != "finished":
             raise Unscored(f"job {now.id} is {now.status}" + (f": {now.error}" if now.error else ""))
         return now
+
+    def _polled(self, job: str | Job) -> tuple[Job, float]:
+        """The job as it is now, and for how many seconds not to ask again."""
+        response = self._response("GET", "jobs", _id(job))
+        return Job.model_validate_json(response.content), _retry_after(response) or _POLL_S
 
     def report(self, job: str | Job) -> Report:
         """The report of a finished job."""
@@ -256,9 +260,12 @@ class Client:
             if (cursor := page.next) is None:
                 return
 
-    def request(
+    def request(self, kind: type[Document], method: str, *parts: str, **sent: Any) -> Document:
+        """The document at ``/v1/PART/PART``; ``sent`` as ``_response`` takes it. Raises Unavailable and ServiceError."""
+        return kind.model_validate_json(self._response(method, *parts, **sent).content)
+
+    def _response(
         self,
-        kind: type[Document],
         method: str,
         *parts: str,
         query: Mapping[str, Any] | None = None,
@@ -266,7 +273,7 @@ class Client:
         content: bytes | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = _SHORT_S,
-    ) -> Document:
+    ) -> httpx.Response:
         """The response at ``/v1/PART/PART``. ``body`` is sent as JSON, pieces of ``content`` as they are read.
 
         Of ``query``, None is left out and a list gives the name several times. Raises Unavailable and ServiceError.
@@ -289,7 +296,7 @@ class Client:
             raise Unavailable(f"the connection to {self.server} was lost ({error or type(error).__name__})") from None
         if not response.is_success:
             raise _response_error(response)
-        return kind.model_validate_json(response.content)
+        return response
 
 
 class ServiceDatasets:
@@ -445,6 +452,10 @@ def _response_error(response: httpx.Response) -> AssayError:
         return Unavailable(what, hint="check the address: --server URL")
     if response.status_code not in (429, 503, 504):
         return ServiceError(problem)
-    wait = response.headers.get("Retry-After", "")
-    after = float(wait) if wait.isdecimal() else None
-    return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=after)
+    return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=_retry_after(response))
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds for which the service asks to wait."""
+    seconds = response.headers.get("Retry-After", "")
+    return float(seconds) if seconds.isdecimal() else None

@@ -174,7 +174,8 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(submit, data, monkeypatch):
 def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client, monkeypatch):
     now = 0.0
     job = client.submit(rows(2), metrics="mrr")
-    answers = iter([job, Unavailable("down"), job, *[Unavailable("down", retry_after=7.0)] * 4])
+    asked = (job, 3.0)  # it asks for three seconds
+    answers = iter([asked, Unavailable("down"), asked, *[Unavailable("down", retry_after=7.0)] * 4])
     waits = []
 
     def answer(_):
@@ -184,13 +185,28 @@ def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(client
             raise one
         return one
 
-    monkeypatch.setattr(client, "job", answer)
+    monkeypatch.setattr(client, "_polled", answer)
     monkeypatch.setattr("ragassay.client.time.monotonic", lambda: now)
     monkeypatch.setattr("ragassay.client.time.sleep", waits.append)
     with pytest.raises(Unavailable):
         client.wait(job)
     assert list(answers) == []  # 100 s after the first failure it polls again, after 150 s it raises
-    assert waits[-3:] == [7.0] * 3
+    assert waits == [3.0] * 3 + [7.0] * 3
+
+
+def test_client_wait_polls_as_often_as_the_service_allows(client, served, monkeypatch):
+    job = client.submit(rows(2), metrics="mrr")
+    assert served.http.get(f"/v1/jobs/{job.id}").headers["retry-after"] == "1"
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        served.work()
+
+    monkeypatch.setattr("ragassay.client.time", SimpleNamespace(sleep=sleep))
+    ended = client.wait(job)
+    assert waits == [1.0]
+    assert (ended.status, "retry-after" in served.http.get(f"/v1/jobs/{job.id}").headers) == ("finished", False)
 
 
 RETRIEVER = SimpleNamespace(retrieve=lambda query, top_k: [query])

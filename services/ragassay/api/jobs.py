@@ -30,7 +30,7 @@ from ragassay.reporting.gates import EXPORTERS as GATE_EXPORTERS
 from ragassay.service.job_run import JobRun
 from ragassay.storage.selection import Selection
 
-POLL_S = 1.0  # between looks at a job that is followed
+POLL_S = 1  # between looks at a job that is followed; what Retry-After asks of those who poll
 _log = logging.getLogger("ragassay.api")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 IdempotencyKey = Annotated[
@@ -72,7 +72,7 @@ async def submit_job(
 
     job, new = await analyse(request, work)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
-    response.headers["Retry-After"] = "1"
+    response.headers["Retry-After"] = str(POLL_S)
     if not new:
         response.headers["Idempotent-Replayed"] = "true"
     return job
@@ -85,9 +85,15 @@ def list_jobs(jobs: Reads, query: Annotated[_JobQuery, Query()]) -> JobPage:
 
 
 @router.get("/{job}")
-def get_job(jobs: Reads, job: JobId) -> Job:
-    """The current state of a job: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
-    return jobs.get(job)
+def get_job(jobs: Reads, job: JobId, response: Response) -> Job:
+    """The current state of a job: ``queued`` until a worker takes it; ``finished`` also when rows failed.
+
+    ``Retry-After``: until the job has ended or paused, seconds to wait before the next request.
+    """
+    state = jobs.get(job)
+    if state.status not in (*ENDED, "paused"):
+        response.headers["Retry-After"] = str(POLL_S)
+    return state
 
 
 @router.get("/{job}/report", response_class=Response, responses=answers(ReportWithResults, *FILES))
