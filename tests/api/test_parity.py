@@ -12,6 +12,7 @@ import pytest
 import ragassay
 from api_server import rows
 
+COMMAND, PYTHON, CLIENT, HTTP = "command line", "Python", "client", "HTTP"
 METRICS = ["mrr", "recall@5", "faithfulness", "correctness", "accurate"]
 OPTIONS = {"metrics": METRICS, "accurate": "correctness >= 0.5", "seed": 3}
 FLAGS = ("--metrics", ",".join(METRICS), "--set", "accurate=correctness >= 0.5", "--seed", "3")
@@ -113,20 +114,30 @@ def of_lines(text):
 
 
 def report(d):
-    yield d.command("show", d.runs[0], "--json")
-    yield d.command("show", d.jobs[0], "--json")
-    yield ragassay.open_report(d.runs[0]).model_dump_json()
-    yield d.client.report(d.jobs[0]).model_dump_json()
-    yield d.get(f"/v1/jobs/{d.jobs[0]}/report")
+    yield COMMAND, d.command("show", d.runs[0], "--json")
+    yield COMMAND, d.command("show", d.jobs[0], "--json")
+    yield PYTHON, ragassay.open_report(d.runs[0]).model_dump_json()
+    yield CLIENT, d.client.report(d.jobs[0]).model_dump_json()
+    yield HTTP, d.get(f"/v1/jobs/{d.jobs[0]}/report")
+
+
+def every_row(d):
+    yield COMMAND, of_lines(d.command("show", d.runs[0], "--rows", "--json"))
+    yield COMMAND, of_lines(d.command("show", d.jobs[0], "--rows", "--json"))
+    yield PYTHON, lines(ragassay.open_report(d.runs[0]).results["default"])
+    yield CLIENT, lines(d.client.results(d.jobs[0]))
+    yield HTTP, json.dumps(json.loads(d.get(f"/v1/jobs/{d.jobs[0]}/results", limit=200))["results"])
 
 
 def chosen_rows(d):
     chosen = {"where": ["mrr<0.9"], "sort": "-latency_ms"}
     flags = ("--where", "mrr<0.9", "--sort", "-latency_ms", "--json")
-    yield of_lines(d.command("show", d.runs[0], *flags))
-    yield of_lines(d.command("show", d.jobs[0], *flags))
-    yield lines(d.client.results(d.jobs[0], **chosen))
-    yield json.dumps(json.loads(d.get(f"/v1/jobs/{d.jobs[0]}/results", limit=200, **chosen))["results"])
+    by_latency = sorted(ragassay.open_report(d.runs[0]).results["default"], key=lambda row: -row.latency_ms)
+    yield COMMAND, of_lines(d.command("show", d.runs[0], *flags))
+    yield COMMAND, of_lines(d.command("show", d.jobs[0], *flags))
+    yield PYTHON, lines(row for row in by_latency if row.scores["mrr"].value < 0.9)
+    yield CLIENT, lines(d.client.results(d.jobs[0], **chosen))
+    yield HTTP, json.dumps(json.loads(d.get(f"/v1/jobs/{d.jobs[0]}/results", limit=200, **chosen))["results"])
 
 
 def flags_of(options):
@@ -136,123 +147,153 @@ def flags_of(options):
 
 def comparison(d, **options):
     flags = flags_of(options)
-    yield d.command("compare", *d.runs, *flags, "--json")
-    yield d.command("compare", *d.jobs, *flags, "--json")
-    yield d.command("compare", d.runs[0], d.jobs[1], *flags, "--json")
-    yield ragassay.compare(*d.runs, **options).model_dump_json()
-    yield d.client.compare(*d.jobs, **options).model_dump_json()
-    yield d.post("/v1/comparisons", {"jobs": d.jobs, **options})
+    yield COMMAND, d.command("compare", *d.runs, *flags, "--json")
+    yield COMMAND, d.command("compare", *d.jobs, *flags, "--json")
+    yield COMMAND, d.command("compare", d.runs[0], d.jobs[1], *flags, "--json")
+    yield PYTHON, ragassay.compare(*d.runs, **options).model_dump_json()
+    yield CLIENT, d.client.compare(*d.jobs, **options).model_dump_json()
+    yield HTTP, d.post("/v1/comparisons", {"jobs": d.jobs, **options})
 
 
 def trend(d, metric="mrr", **options):
     flags = flags_of(options)
-    yield d.command("trend", metric, *flags, "--json")
-    yield d.command("trend", metric, *flags, "--json", "--server", d.served.url)
-    yield d.client.trend(metric, **options).model_dump_json()
-    yield d.get("/v1/trends", metric=metric, **options)
+    yield COMMAND, d.command("trend", metric, *flags, "--json")
+    yield COMMAND, d.command("trend", metric, *flags, "--json", "--server", d.served.url)
+    yield CLIENT, d.client.trend(metric, **options).model_dump_json()
+    yield HTTP, d.get("/v1/trends", metric=metric, **options)
 
 
 def costs(d, **options):
     flags = flags_of(options)
-    yield d.command("cost", *flags, "--json")
-    yield d.command("cost", *flags, "--json", "--server", d.served.url)
-    yield ragassay.Costs.of_runs(**options).model_dump_json()
-    yield d.client.costs(**options).model_dump_json()
-    yield d.get("/v1/costs", **options)
+    yield COMMAND, d.command("cost", *flags, "--json")
+    yield COMMAND, d.command("cost", *flags, "--json", "--server", d.served.url)
+    yield PYTHON, ragassay.Costs.of_runs(**options).model_dump_json()
+    yield CLIENT, d.client.costs(**options).model_dump_json()
+    yield HTTP, d.get("/v1/costs", **options)
 
 
 def gates(d):
     config = d.files["a"].parent / "gates.yaml"
     document = {"data": "rivers.jsonl", "gates": GATES, "metrics": METRICS, "accurate": OPTIONS["accurate"]}
     config.write_text(json.dumps(document))
-    yield d.command("gate", config, "--run", d.runs[0], "--json", code=1)
-    yield d.command("gate", config, "--run", d.jobs[0], "--json", code=1)
-    yield ragassay.gate(run=d.runs[0], gates=GATES).model_dump_json()
-    yield d.get(f"/v1/jobs/{d.jobs[0]}/gates")
+    yield COMMAND, d.command("gate", config, "--run", d.runs[0], "--json", code=1)
+    yield COMMAND, d.command("gate", config, "--run", d.jobs[0], "--json", code=1)
+    yield PYTHON, ragassay.gate(run=d.runs[0], gates=GATES).model_dump_json()
+    yield CLIENT, d.client.request(ragassay.Gates, "GET", "jobs", d.jobs[0], "gates").model_dump_json()
+    yield HTTP, d.get(f"/v1/jobs/{d.jobs[0]}/gates")
 
 
 def exported(d, form, read=str):
     for each in (d.runs[0], d.jobs[0]):
-        yield json.dumps(read(d.command("show", each, "--format", form)))
-    ragassay.open_report(d.runs[0]).save(d.home / f"report.{form}")
-    yield json.dumps(read((d.home / f"report.{form}").read_text()))
-    yield json.dumps(read(d.get(f"/v1/jobs/{d.jobs[0]}/report", format=form)))
+        yield COMMAND, json.dumps(read(d.command("show", each, "--format", form)))
+    file = d.home / f"report.{form}"
+    for door, one in ((PYTHON, ragassay.open_report(d.runs[0])), (CLIENT, d.client.report(d.jobs[0]))):
+        one.save(file)
+        yield door, json.dumps(read(file.read_text()))
+    yield HTTP, json.dumps(read(d.get(f"/v1/jobs/{d.jobs[0]}/report", format=form)))
+
+
+def version(document):
+    """A version by its name, with the same digest wherever it was kept."""
+    return {key: document[key] for key in ("name", "digest", "rows", "description")}
 
 
 def dataset(d):
-    """A version by its name, with the same digest wherever it was kept."""
-
-    def version(text):
-        found = json.loads(text)
-        return json.dumps({key: found.get("version", found)[key] for key in ("name", "digest", "rows", "description")})
-
     d.command("data", "import", d.files["a"], "--description", "rivers of the north")
     d.client.datasets.import_(d.files["a"], description="rivers of the north")
-    yield version(d.command("data", "show", "rivers", "--json"))
-    for datasets in (ragassay.Datasets(), d.client.datasets):
-        yield version(datasets.show("rivers").model_dump_json())
-    yield version(d.get("/v1/datasets/rivers"))
+    yield COMMAND, json.dumps(version(json.loads(d.command("data", "show", "rivers", "--json"))["version"]))
+    for door, datasets in ((PYTHON, ragassay.Datasets()), (CLIENT, d.client.datasets)):
+        yield door, json.dumps(version(datasets.show("rivers").model_dump(mode="json")))
+    yield HTTP, json.dumps(version(json.loads(d.get("/v1/datasets/rivers"))))
+
+
+def dataset_list(d):
+    list(dataset(d))
+    yield COMMAND, json.dumps([*map(version, json.loads(d.command("data", "list", "--json")))])
+    for door, datasets in ((PYTHON, ragassay.Datasets()), (CLIENT, d.client.datasets)):
+        yield door, json.dumps([version(one.model_dump(mode="json")) for one in datasets.list()])
+    yield HTTP, json.dumps([*map(version, json.loads(d.get("/v1/datasets"))["datasets"])])
 
 
 def dataset_rows(d):
     list(dataset(d))
-    yield json.dumps(json.loads(d.command("data", "show", "rivers", "--json", "--rows", "30"))["first"])
-    for datasets in (ragassay.Datasets(), d.client.datasets):
-        yield json.dumps([row.model_dump(mode="json", exclude_defaults=True) for row in datasets.rows("rivers")])
-    yield json.dumps(json.loads(d.get("/v1/datasets/rivers/rows", limit=200))["rows"])
+    yield COMMAND, json.dumps(json.loads(d.command("data", "show", "rivers", "--json", "--rows", "30"))["first"])
+    for door, datasets in ((PYTHON, ragassay.Datasets()), (CLIENT, d.client.datasets)):
+        rows_of = [row.model_dump(mode="json", exclude_defaults=True) for row in datasets.rows("rivers")]
+        yield door, json.dumps(rows_of)
+    yield HTTP, json.dumps(json.loads(d.get("/v1/datasets/rivers/rows", limit=200))["rows"])
 
 
 def metrics(d):
-    yield d.command("info", "metrics", "--json")
-    yield json.dumps(json.loads(d.get("/v1/metrics"))["metrics"])
+    yield COMMAND, d.command("info", "metrics", "--json")
+    yield HTTP, json.dumps(json.loads(d.get("/v1/metrics"))["metrics"])
 
 
 def jobs(d):
-    yield d.command("job", "list", "--json", "--last", "2")
-    yield json.dumps([one.model_dump(mode="json") for one in islice(d.client.jobs(), 2)])
-    yield json.dumps(json.loads(d.get("/v1/jobs", limit=2))["jobs"])
+    yield COMMAND, d.command("job", "list", "--json", "--last", "2")
+    yield CLIENT, json.dumps([one.model_dump(mode="json") for one in islice(d.client.jobs(), 2)])
+    yield HTTP, json.dumps(json.loads(d.get("/v1/jobs", limit=2))["jobs"])
 
 
 def schedules(d):
     list(dataset(d))
     d.client.schedules.add("nightly", "30 2 * * *", {"dataset": "rivers", "metrics": ["mrr"]}, replace=True)
-    yield d.command("schedule", "list", "--json")
-    yield json.dumps([one.model_dump(mode="json") for one in d.client.schedules.list()])
-    yield json.dumps(json.loads(d.get("/v1/schedules"))["schedules"])
+    yield COMMAND, d.command("schedule", "list", "--json")
+    yield CLIENT, json.dumps([one.model_dump(mode="json") for one in d.client.schedules.list()])
+    yield HTTP, json.dumps(json.loads(d.get("/v1/schedules"))["schedules"])
 
 
-CASES = [
-    *((case, {}) for case in (report, chosen_rows, comparison, trend, costs, gates, dataset, dataset_rows, metrics)),
-    *((case, {}) for case in (jobs, schedules)),
+def evaluation(d):
+    file = d.files["a"]
+    made = [json.loads(line) for line in file.read_bytes().splitlines()]
+    posted = d.served.submit(made, dataset="rivers", **OPTIONS)["id"]
+    client_job = d.client.submit(file, **OPTIONS)
+    d.served.work()
+    yield COMMAND, d.command("evaluate", file, *FLAGS, "--json")
+    yield PYTHON, ragassay.evaluate(file, **OPTIONS).model_dump_json()
+    yield CLIENT, d.client.report(d.client.wait(client_job)).model_dump_json()
+    yield HTTP, d.get(f"/v1/jobs/{posted}/report")
+
+
+THROUGH_ALL = [
+    *((case, {}) for case in (report, every_row, chosen_rows, comparison, costs, gates)),
+    *((case, {}) for case in (dataset, dataset_list, dataset_rows, evaluation)),
     (comparison, {"metrics": ["mrr", "correctness"], "alpha": 0.01, "correction": "bonferroni", "examples": 1}),
-    (trend, {"metric": "latency_ms.p95", "system": "default", "dataset": "rivers", "last": 1}),
     (costs, {"by": "system,judge", "dataset": "rivers", "zone": "Europe/Berlin"}),
     (exported, {"form": "csv", "read": lambda text: list(csv.DictReader(io.StringIO(text)))}),
     (exported, {"form": "md"}),
     (exported, {"form": "xml"}),
+]  # fifteen; below: what is of a service, or of the command line, alone
+THROUGH_SOME = [
+    *((case, {}) for case in (trend, metrics, jobs, schedules)),
+    (trend, {"metric": "latency_ms.p95", "system": "default", "dataset": "rivers", "last": 1}),
 ]
 
 
-@pytest.mark.parametrize(("case", "options"), CASES)
-def test_every_door_gives_the_same_document(doors, case, options):
-    first, *others = [doors.plain(text) for text in case(doors, **options)]
+@pytest.mark.parametrize(("case", "options"), THROUGH_ALL)
+def test_fifteen_uses_give_the_same_document_through_every_door(doors, case, options):
+    assert same_documents(doors, case, options) == {COMMAND, PYTHON, CLIENT, HTTP}
+
+
+@pytest.mark.parametrize(("case", "options"), THROUGH_SOME)
+def test_the_doors_that_a_use_has_give_the_same_document(doors, case, options):
+    assert len(same_documents(doors, case, options)) > 1
+
+
+def same_documents(doors, case, options):
+    """The doors that a use has; fails if their documents differ."""
+    answers = [(door, doors.plain(text)) for door, text in case(doors, **options)]
+    first = answers[0][1]
     assert first
-    for other in others:
-        assert other == first
+    for door, other in answers:
+        assert other == first, door
+    return {door for door, _ in answers}
 
 
-def test_an_evaluation_gives_the_same_report_through_every_door(doors, worker):
-    file = doors.files["a"]
-    with ragassay.Client(doors.served.url) as client:
-        documents = [
-            doors.command("evaluate", file, *FLAGS, "--json"),
-            doors.command("evaluate", file, *FLAGS, "--json", "--server", doors.served.url),
-            ragassay.evaluate(file, **OPTIONS).model_dump_json(),
-            client.report(client.wait(client.submit(file, **OPTIONS))).model_dump_json(),
-        ]
-    first, *others = map(doors.plain, documents)
-    for other in others:
-        assert other == first
+def test_a_job_of_a_command_gives_the_same_report(doors, worker):
+    here = doors.command("evaluate", doors.files["a"], *FLAGS, "--json")
+    there = doors.command("evaluate", doors.files["a"], *FLAGS, "--json", "--server", doors.served.url)
+    assert doors.plain(there) == doors.plain(here)
 
 
 def test_every_door_refuses_the_same_in_the_same_words(doors):

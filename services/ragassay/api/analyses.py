@@ -74,7 +74,7 @@ class _TrendQuery(QueryParameters):
     "/comparisons",
     response_class=Response,
     responses=answers(Comparison, *(form for form in FILES if form in EXPORTERS)),
-    openapi_extra=takes("NewComparison"),
+    openapi_extra=takes(NewComparison),
 )
 async def compare_jobs(
     jobs: Reads,

@@ -32,18 +32,11 @@ from ragassay.api import (
     ui,
     webhooks,
 )
-from ragassay.api.analyses import NewComparison
-from ragassay.api.keys import NewKey
 from ragassay.api.middleware import ObservingMiddleware, SecurityMiddleware
 from ragassay.api.security import Guard
-from ragassay.api.submission import JobRequest
-from ragassay.api.webhooks import NewWebhook
-from ragassay.core.models import Sample
-from ragassay.core.schedules import NewSchedule, ScheduleChange
 from ragassay.core.settings import Settings
 from ragassay.dashboard.site import AT_ONCE, STATIC, CachedFiles
 from ragassay.judges.prompt import read_prompt
-from ragassay.live.models import DatasetAddition, NewStream
 from ragassay.service.access import asks_for_key
 from ragassay.service.jobs import Jobs
 from ragassay.service.schedules import Schedules
@@ -61,34 +54,20 @@ after. If the server has keys, `/v1` requires `Authorization: Bearer KEY`: the s
 
 
 class Api(FastAPI):
-    """FastAPI, with the schemas of bodies that our routes read themselves, and of problems."""
+    """FastAPI, with the schemas of problems and of bodies that are read once it is known who asks."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document; made once."""
         if not self.openapi_schema:
             self.openapi_schema = super().openapi()
+            _, ours = models_json_schema(problems.REFERENCED, ref_template="#/components/schemas/{model}")
             schemas = self.openapi_schema["components"]["schemas"]
-            schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
+            schemas.update({name: schema for name, schema in ours["$defs"].items() if name not in schemas})
             if not asks_for_key(self.state.settings):
                 for operation in (each for path in self.openapi_schema["paths"].values() for each in path.values()):
                     if "security" in operation:
                         operation["security"].append({})  # a key is taken, and none is needed
         return self.openapi_schema
-
-
-def _schemas() -> dict[str, Any]:
-    _, ours = models_json_schema(
-        [
-            (problems.Problem, "serialization"),
-            *((kind, "validation") for kind in (JobRequest, NewComparison, NewSchedule, ScheduleChange)),
-            *((kind, "validation") for kind in (NewKey, NewWebhook, NewStream, DatasetAddition, Sample)),
-        ],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas: dict[str, Any] = ours["$defs"]
-    row = {"anyOf": [{"$ref": "#/components/schemas/Sample"}, {"type": "object", "description": "other tools' names"}]}
-    schemas["JobRequest"]["properties"]["samples"]["items"] = row
-    return schemas
 
 
 def _swagger_ui() -> HTMLResponse:

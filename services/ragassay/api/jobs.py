@@ -53,7 +53,7 @@ class _JobQuery(Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
 
-@router.post("", status_code=202, responses={202: LOCATED}, openapi_extra=takes("JobRequest"))
+@router.post("", status_code=202, responses={202: LOCATED}, openapi_extra=takes(submission.JobRequest))
 async def submit_job(
     jobs: Submits,
     request: Request,

@@ -67,7 +67,7 @@ def _order(key: ApiKey) -> str:
     return by_time(key.created_at, key.id)
 
 
-@router.post("", status_code=201, openapi_extra=takes("NewKey"))
+@router.post("", status_code=201, openapi_extra=takes(NewKey))
 def make_key(keys: Keys, caller: Operator, new: Annotated[NewKey, json_body(NewKey)]) -> MadeKey:
     """Make a key of the caller's project. It is shown only in this answer."""
     return keys.make(project=caller.project, **dict(new))

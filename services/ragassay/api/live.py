@@ -126,7 +126,7 @@ def get_stream(live: Reads, stream: Stream) -> LiveStream:
     return live.stream(stream)
 
 
-@router.put("/live/streams/{stream}", openapi_extra=takes("NewStream"))
+@router.put("/live/streams/{stream}", openapi_extra=takes(NewStream))
 async def put_stream(
     request: Request, live: Changes, stream: Stream, new: Annotated[NewStream, json_body(NewStream)]
 ) -> LiveStream:
@@ -182,7 +182,7 @@ def get_request(live: Reads, trace: Trace) -> LiveRequest:
     return live.store.request(trace)
 
 
-@router.post("/live/requests/{trace}/dataset", status_code=201, openapi_extra=takes("DatasetAddition"))
+@router.post("/live/requests/{trace}/dataset", status_code=201, openapi_extra=takes(DatasetAddition))
 async def add_to_dataset(
     live: Changes, trace: Trace, given: Annotated[DatasetAddition, json_body(DatasetAddition)]
 ) -> DatasetVersion:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from ragassay.core.errors import AssayError, BadData
@@ -109,7 +109,12 @@ DOCUMENTED: dict[int | str, dict[str, Any]] = {
 }  # the errors of every route, for OpenAPI
 
 
-def takes(model: str) -> dict[str, Any]:
-    """The body of a route for OpenAPI: JSON that the route reads itself."""
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
+REFERENCED: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [(Problem, "serialization")]
+"""The models of this document that no signature of a route names."""
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a route for OpenAPI: JSON that a dependency reads once it is known who asks; FastAPI would read it first."""
+    REFERENCED.append((model, "validation"))
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
     return {"requestBody": {"required": True, "content": content}}

@@ -42,7 +42,7 @@ Reads = Annotated[Schedules, scoped(_schedules, "read")]
 Submits = Annotated[Schedules, scoped(_schedules, "submit")]
 
 
-@router.post("", status_code=201, responses={201: LOCATED}, openapi_extra=takes("NewSchedule"))
+@router.post("", status_code=201, responses={201: LOCATED}, openapi_extra=takes(NewSchedule))
 async def create_schedule(
     request: Request, response: Response, schedules: Submits, new: Annotated[NewSchedule, json_body(NewSchedule)]
 ) -> JobSchedule:
@@ -73,7 +73,7 @@ def list_scheduled_runs(schedules: Reads, schedule: Name, query: Annotated[Page,
     return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
 
-@router.patch("/{schedule}", openapi_extra=takes("ScheduleChange"))
+@router.patch("/{schedule}", openapi_extra=takes(ScheduleChange))
 async def change_schedule(
     request: Request,
     response: Response,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.config import GatedConfig, ProjectConfig, check_rules, section_of, sections
@@ -56,12 +56,15 @@ def _as_sent(schema: dict[str, Any]) -> None:
     schema["example"] = {"name": "nightly", "dataset": "handbook", "metrics": ["mrr", "faithfulness"]}
 
 
+_Row = Annotated[dict[str, Any], BeforeValidator(lambda row: row, json_schema_input_type=Sample | dict[str, Any])]
+
+
 class JobRequest(GatedConfig):
     """An evaluation to be queued: rows and systems of the service, and how they are evaluated."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
-    samples: list[dict[str, Any]] | None = Field(
+    samples: list[_Row] | None = Field(
         None,
         min_length=1,
         max_length=100_000,

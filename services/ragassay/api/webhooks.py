@@ -63,7 +63,7 @@ def list_alerts(jobs: Reads, caller: Reader, query: Annotated[_AlertsQuery, Quer
     return jobs.notifier.page(caller.project, kind=query.kind, cursor=query.cursor, limit=query.limit)
 
 
-@router.post("/webhooks", status_code=201, openapi_extra=takes("NewWebhook"))
+@router.post("/webhooks", status_code=201, openapi_extra=takes(NewWebhook))
 async def add_webhook(
     jobs: Submits, caller: Submitter, new: Annotated[NewWebhook, json_body(NewWebhook)]
 ) -> WebhookSecret:
