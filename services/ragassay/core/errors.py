@@ -45,7 +45,7 @@ _PATH = re.compile(
 
 
 class AssayError(Exception):
-    """Root of the tree: says what was wrong, where, and what to do next. ``option``: the one that mends it, if one does.
+    """Root of the tree: says what was wrong, where, and what to do next. ``option``: the one that corrects it, if one does.
 
     A hint is for all callers; the command line names flags and commands in its place, by ``option``.
     """

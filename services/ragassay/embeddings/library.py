@@ -24,7 +24,7 @@ WHAT = "an embedding model that is not the bundled one"
 
 
 def missing(what: str, *libraries: str) -> str | None:
-    """Why ``what`` can't be loaded and the command that mends it; None where it can. Imports nothing."""
+    """Why ``what`` can't be loaded and the command that installs it; None where it can. Imports nothing."""
     needed = libraries or ("sentence_transformers", "torch")
     return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra(what, EXTRA))
 
