@@ -231,7 +231,7 @@ def test_put_stream_checks_the_job(served):
         put = http.put(path, json={"rate": 0.25, "budget_usd": 3, "job": {"metrics": ["mrr"]}}).json()
         assert (put["rule"]["rate"], http.get(path).json()) == (0.25, put)
         for part in ("windows", "requests"):
-            assert http.get(f"{path}/{part}").json() == {part: []}
+            assert http.get(f"{path}/{part}").json() == {part: [], "next": None}
         assert http.delete(path).json() == put
         assert http.get(path).status_code == 404
 

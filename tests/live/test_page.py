@@ -6,6 +6,7 @@ from api_server import serving
 from browsing import Elements
 from live_traffic import WRONG, received, set_rule, spans_of, trace_id
 from ragassay.core.settings import Settings
+from ragassay.live import store as live_store
 from ragassay.live.traffic import LiveTraffic
 
 
@@ -55,6 +56,35 @@ def test_stream_shows_windows_states_and_the_worst_rows_whose_links_work(served,
     assert "Lines are 95 % intervals." in text
     assert "&lt;script" not in page(served, "/ui/live/shop?status=evaluated")
     assert "attributes seen" in page(served, "/ui/live/shop?status=no_answer")
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "entries"),
+    [
+        ("/v1/live/streams", {}, 1),
+        ("/v1/live/streams/shop/windows", {}, 2),
+        ("/v1/live/streams/shop/requests", {}, 13),
+        ("/v1/live/streams/shop/requests", {"status": "no_answer"}, 1),
+        ("/v1/live/streams/shop/requests", {"status": "evaluated"}, 12),
+    ],
+)
+def test_lists_are_read_page_by_page(served, live, monkeypatch, path, asked, entries):
+    key = path.rpartition("/")[2]
+    monkeypatch.setattr(live_store, "MAX_LOOKED_AT", 5)
+    earlier = live.store.key("hours", "shop")
+    live.store.redis.zadd(earlier, {"2023-11-14T22": 1.7e12})
+    listed, parameters = [], {"limit": 1, **asked}
+    while "cursor" not in parameters or parameters["cursor"]:
+        page = served.http.get(path, params=parameters).json()
+        assert len(page[key]) <= 1
+        listed += page[key]
+        parameters["cursor"] = page["next"]
+    monkeypatch.setattr(live_store, "MAX_LOOKED_AT", 1000)
+    assert listed == served.http.get(path, params={"limit": 48, **asked}).json()[key]
+    live.store.redis.zrem(earlier, "2023-11-14T22")
+    assert len(listed) == entries
+    problem = served.http.get(path, params={"cursor": "?"})
+    assert (problem.status_code, "cursor" in problem.json()["detail"]) == (422, True)
 
 
 def test_add_puts_a_row_into_a_dataset(served, live):

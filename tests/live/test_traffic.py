@@ -42,7 +42,7 @@ def test_settle_each_request_has_a_state_and_its_reason(live, queue):
     assert state(live, 5) == ("waiting", "waiting for its root span")
     assert state(live, 6) == ("not_sampled", "stream other has no rule")
     assert counts(live) == {"received": 5, "waiting": 1, "not_sampled": 1, "no_answer": 1, "evaluated": 2}
-    [window] = live.windows("shop", "hour", 1)
+    [window] = live.windows("shop", "hour", limit=1).windows
     assert (window.rows, window.always) == (0, 2)
 
 
@@ -88,9 +88,9 @@ def test_append_a_request_is_of_the_stream_of_its_root(live, queue):
         live.store.append([span])
     work_all(live, queue)
     assert counts(live) == {"received": 3, "evaluated": 3}
-    assert {one.trace for one in live.store.recent("shop", 9)} == {trace_id(n) for n in (1, 2, 3)}
+    assert {one.trace for one in live.store.requests("shop", limit=9).requests} == {trace_id(n) for n in (1, 2, 3)}
     assert live.store.request(trace_id(1)).read_from == {"query": "answer", "answer": "answer", "contexts": "search"}
-    assert live.store.recent("search", 9) == []
+    assert live.store.requests("search", limit=9).requests == ()
 
 
 def test_append_nothing_is_taken_while_too_many_wait(live, queue, monkeypatch):
@@ -114,7 +114,9 @@ def test_append_remembers_the_newest_requests_only(live, queue, monkeypatch):
     for n in range(8):
         live.store.append(received(spans_of(n)))
         work_all(live, queue, rounds=1)
-    assert [one.trace for one in live.store.recent("shop", 50)] == [trace_id(n) for n in (7, 6, 5, 4, 3)]
+    assert [one.trace for one in live.store.requests("shop", limit=50).requests] == [
+        trace_id(n) for n in (7, 6, 5, 4, 3)
+    ]
     assert counts(live) == {"received": 8, "not_sampled": 8}
 
 
@@ -202,7 +204,7 @@ def test_tick_killed_at_any_command_loses_nothing_and_evaluates_nothing_twice(li
     live.jobs.tick()
     work_all(live, queue)
     assert counts(live) == {"received": 13, "evaluated": 12, "no_answer": 1}
-    assert live.windows("shop", "hour", 1)[0].rows == 12
+    assert live.windows("shop", "hour", limit=1).windows[0].rows == 12
     assert len(store.redis.keys("ra:{*}:meta")) == 1
 
 

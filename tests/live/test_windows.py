@@ -126,7 +126,7 @@ def test_look_a_retriever_that_returns_wrong_contexts_is_alerted_once_within_its
     [alert] = [one for one in alerts(live) if one.window == "2026-11-26T17"]
     assert (alert.stream, alert.metric) == ("shop", "faithfulness")
     assert alert.low < alert.value - alert.baseline < alert.high < 0
-    [now, reference] = live.windows("shop", "hour", 5)
+    [now, reference] = live.windows("shop", "hour", limit=5).windows
     assert (now.window, now.reference, now.rows, reference.rows) == ("2026-11-26T17", ("2026-11-26T16",), 229, 150)
     outcomes = {one.metric: one.outcome for one in now.drift}
     assert outcomes == {"faithfulness": "worse", "relevance": "no difference shown"}

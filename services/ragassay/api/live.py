@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -10,9 +11,10 @@ from pydantic import Field
 
 from ragassay.api import submission
 from ragassay.api.bodies import arriving, json_body, media_type
-from ragassay.api.dependencies import QueryParameters, jobs_of, scoped
+from ragassay.api.dependencies import Page, jobs_of, scoped
 from ragassay.api.problems import respond, takes
 from ragassay.core.errors import AssayError
+from ragassay.core.paging import page_of
 from ragassay.core.settings import Settings
 from ragassay.dashboard.site import analyse
 from ragassay.datasets.versions import DatasetVersion
@@ -115,9 +117,10 @@ def _append_spans(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool
 
 
 @router.get("/live/streams")
-def list_streams(live: Reads) -> StreamList:
+def list_streams(live: Reads, query: Annotated[Page, Query()]) -> StreamList:
     """The streams of live traffic by name, each with its rule and the states of today's requests."""
-    return StreamList(streams=tuple(live.streams()))
+    streams, after = page_of(live.streams(), attrgetter("name"), form=STREAM, **dict(query))
+    return StreamList(streams=streams, next=after)
 
 
 @router.get("/live/streams/{stream}")
@@ -150,7 +153,7 @@ def delete_stream(live: Changes, stream: Stream) -> LiveStream:
     return known
 
 
-class _WindowQuery(QueryParameters):
+class _WindowQuery(Page):
     kind: Annotated[WindowKind, Field(description="hours or days, UTC")] = "hour"
     limit: Annotated[int, Field(ge=1, le=48, description="most windows")] = 24
 
@@ -160,20 +163,20 @@ async def list_windows(
     request: Request, live: Reads, stream: Stream, query: Annotated[_WindowQuery, Query()]
 ) -> WindowPage:
     """Hours or days, the newest first: metrics with intervals, latency, cost, states, and drift against the windows before."""
-    windows = await analyse(request, lambda: live.windows(stream, query.kind, query.limit))
-    return WindowPage(windows=tuple(windows))
+    return await analyse(request, lambda: live.windows(stream, **dict(query)))
 
 
-class _RequestQuery(QueryParameters):
-    status: Annotated[RequestStatus | None, Field(description="only those of the newest 1,000 in this state")] = None
-    limit: Annotated[int, Field(ge=1, le=200, description="most requests")] = 50
+class _RequestQuery(Page):
+    status: Annotated[
+        RequestStatus | None, Field(description="only those in this state; a page looks at 1,000 requests")
+    ] = None
 
 
 @router.get("/live/streams/{stream}/requests")
 def list_requests(live: Reads, stream: Stream, query: Annotated[_RequestQuery, Query()]) -> RequestPage:
-    """The newest requests of a stream, each with its state and why it is in it."""
+    """The requests of a stream, the newest first, each with its state and why it is in it."""
     live.store.stream(stream)
-    return RequestPage(requests=tuple(live.store.recent(stream, query.limit, query.status)))
+    return live.store.requests(stream, **dict(query))
 
 
 @router.get("/live/requests/{trace}")

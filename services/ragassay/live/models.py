@@ -20,6 +20,7 @@ TRACE = r"[0-9A-Za-z_-]{1,64}"
 RequestStatus = Literal["waiting", "not_sampled", "no_answer", "budget_reached", "evaluating", "evaluated", "failed"]
 STATUSES: tuple[RequestStatus, ...] = get_args(RequestStatus)
 Cause = Literal["sampled", "error", "low_score"]
+WINDOW = r"\d{4}-\d\d-\d\d(T\d\d)?"
 WindowKind = Literal["hour", "day"]
 REFERENCES: dict[WindowKind, int] = {"hour": 24, "day": 7}  # how many windows before one it is compared with
 HOUR, DAY = "%Y-%m-%dT%H", "%Y-%m-%d"
@@ -80,9 +81,10 @@ class LiveRequest(FrozenModel):
 
 
 class RequestPage(FrozenModel):
-    """The newest requests of a stream."""
+    """Requests of a stream, the newest first; ``next`` is the cursor of the next page."""
 
     requests: tuple[LiveRequest, ...]
+    next: str | None
 
 
 class Counts(FrozenModel):
@@ -111,9 +113,10 @@ class LiveStream(FrozenModel):
 
 
 class StreamList(FrozenModel):
-    """The streams of a project, by name."""
+    """The streams of a project, by name; ``next`` is the cursor of the next page."""
 
     streams: tuple[LiveStream, ...]
+    next: str | None
 
 
 class LiveWindow(FrozenModel):
@@ -143,9 +146,10 @@ class LiveWindow(FrozenModel):
 
 
 class WindowPage(FrozenModel):
-    """Windows of a stream, the newest first."""
+    """Windows of a stream, the newest first; ``next`` is the cursor of the next page."""
 
     windows: tuple[LiveWindow, ...]
+    next: str | None
 
 
 class WorstRow(FrozenModel):
@@ -174,7 +178,7 @@ def hour_of(ms: float) -> str:
 
 def kind_of(window: str) -> WindowKind:
     """Is it an hour or a day? Raises ValueError for neither."""
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d)?", window):
+    if not re.fullmatch(WINDOW, window):
         raise ValueError("should be a day or an hour, such as 2026-11-26 or 2026-11-26T17")
     return "hour" if "T" in window else "day"
 

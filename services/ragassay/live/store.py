@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 import orjson
@@ -22,10 +23,21 @@ from ragassay.core.blobs import packed, unpacked
 from ragassay.core.errors import Conflict, NotFound, Unavailable, class_and_reason
 from ragassay.core.jobs import DEFAULT_PROJECT
 from ragassay.core.models import Sample
+from ragassay.core.paging import page_of
 from ragassay.core.settings import Settings
 from ragassay.datasets.traces import TraceSpan
 from ragassay.live.decide import Decision, has_root
-from ragassay.live.models import Cause, Counts, LiveRequest, RequestStatus, StoredStream, hour_of, hours_in
+from ragassay.live.models import (
+    TRACE,
+    Cause,
+    Counts,
+    LiveRequest,
+    RequestPage,
+    RequestStatus,
+    StoredStream,
+    hour_of,
+    hours_in,
+)
 from ragassay.live.otlp import Received, restored, stored
 from ragassay.service.projects import clock_time, project_key
 from ragassay.service.redis import RedisStore
@@ -35,6 +47,7 @@ MAX_WAITING, MAX_STREAMS = 20_000, 100  # of a project
 MAX_SPANS, MAX_BYTES = 1000, 4_000_000  # of a request, unpacked
 MAX_REASON, MAX_NAME = 500, 200  # characters
 MAX_RECENT = 100_000  # requests of a stream that are found by their trace id
+MAX_LOOKED_AT = 1000  # requests, for a page of those in one state
 BATCH_S = 60.0  # from the first row of a batch to its job
 GRACE_S = 5.0  # from the root to the look at a request: other processes of it export their spans every 5 s
 RETRY_AFTER_S = 10.0
@@ -230,15 +243,34 @@ class LiveStore:
             raise NotFound(f"no request with the trace id {trace[:64]!r} is known")
         return _request(trace, raw)
 
-    def recent(self, stream: str, limit: int, status: RequestStatus | None = None) -> list[LiveRequest]:
-        """The newest requests of a stream; with a ``status``, those of the newest thousand."""
-        traces = [
-            trace.decode()
-            for trace in self.redis.zrevrange(self.key("recent", stream), 0, 999 if status else limit - 1)
-        ]
-        raw = self.redis.mget([self.key("request", trace) for trace in traces]) if traces else []
-        requests = [_request(trace, one) for trace, one in zip(traces, raw, strict=True) if one is not None]
-        return [one for one in requests if status in (None, one.status)][:limit]
+    def requests(
+        self, stream: str, *, limit: int, cursor: str | None = None, status: RequestStatus | None = None
+    ) -> RequestPage:
+        """Requests of a stream, the newest first; with a ``status``, those in it of the next thousand."""
+        looked_at, after = page_of(
+            self._recent(stream, "+inf" if cursor is None else cursor.partition("-")[0]),
+            _place,
+            cursor=cursor,
+            limit=MAX_LOOKED_AT if status else limit,
+            form=rf"\d{{15}}-{TRACE}",
+            descending=True,
+        )
+        keys = [self.key("request", trace) for trace, _ in looked_at]
+        raw = zip(looked_at, self.redis.mget(keys) if keys else (), strict=True)
+        known = [(place, _request(place[0], content)) for place, content in raw if content is not None]
+        chosen = [(place, request) for place, request in known if status in (None, request.status)]
+        if len(chosen) > limit:
+            after = _place(chosen[limit - 1][0])
+        return RequestPage(requests=tuple(request for _, request in chosen[:limit]), next=after)
+
+    def _recent(self, stream: str, until_ms: str) -> Iterator[tuple[str, float]]:
+        """Trace ids of a stream and when their first spans came, the newest first."""
+        for start in count(0, MAX_LOOKED_AT):
+            page = {"start": start, "num": MAX_LOOKED_AT, "withscores": True}
+            found = self.redis.zrevrangebyscore(self.key("recent", stream), until_ms, "-inf", **page)
+            yield from ((trace.decode(), at) for trace, at in found)
+            if len(found) < MAX_LOOKED_AT:
+                return
 
     # --- windows ----------------------------------------------------------------------------------------------
 
@@ -305,6 +337,12 @@ def encoded(decision: Decision) -> tuple[RequestStatus, bytes, bytes]:
     read_from = {name: short(spans, MAX_NAME) for name, spans in decision.read_from.items()}
     about = {"reason": short(decision.reason), "cause": decision.cause or "", "read_from": read_from}
     return decision.status, orjson.dumps(about), row
+
+
+def _place(recent: tuple[str, float]) -> str:
+    """The place of a request in the list of its stream."""
+    trace, at = recent
+    return f"{at:015.0f}-{trace}"
 
 
 def short(text: str, limit: int = MAX_REASON) -> str:

@@ -15,6 +15,7 @@ from ragassay.analysis.difference import Difference
 from ragassay.core.errors import AssayError, Conflict, NotFound, class_and_reason
 from ragassay.core.jobs import ENDED
 from ragassay.core.models import Result, Sample
+from ragassay.core.paging import page_of
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
 from ragassay.datasets.dataset import digest_of_dataset
@@ -24,12 +25,13 @@ from ragassay.evaluation.inputs import recorded
 from ragassay.live.decide import Decision, decide
 from ragassay.live.models import (
     REFERENCES,
+    WINDOW,
     LiveRule,
     LiveStream,
-    LiveWindow,
     RequestStatus,
     StoredStream,
     WindowKind,
+    WindowPage,
     WorstRow,
     before,
     hours_in,
@@ -78,17 +80,18 @@ class LiveTraffic:
             spent_usd=self.store.spent_usd(name, today),
         )
 
-    def windows(self, stream: str, kind: WindowKind, limit: int) -> list[LiveWindow]:
+    def windows(self, stream: str, kind: WindowKind, *, limit: int, cursor: str | None = None) -> WindowPage:
         """Windows in which requests came, the newest first, each against those before it. Raises NotFound."""
         rows = _Rows(self.store, stream)
         rule = rows.rule or LiveRule()
-        names = list(dict.fromkeys(rows.seen if kind == "hour" else (hour[:10] for hour in rows.seen)))[:limit]
+        seen = dict.fromkeys(rows.seen if kind == "hour" else (hour[:10] for hour in rows.seen))
+        names, after = page_of(seen, str, cursor=cursor, limit=limit, form=WINDOW, descending=True)
         windows = []
         for name in names:
             reference, differences = rows.drift(name, rule.alpha)
             counts = self.store.counts(stream, name)
             windows.append(rows.of([name]).window(stream, name, counts, reference=reference, drift=differences))
-        return windows
+        return WindowPage(windows=tuple(windows), next=after)
 
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the worst scores of a metric, with their questions."""

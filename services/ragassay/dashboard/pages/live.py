@@ -70,7 +70,7 @@ def _stream(
     status: SearchText = "",
     added: SearchText = "",
 ) -> Response:
-    known, windows = live.stream(stream), live.windows(stream, kind, WINDOWS)
+    known, windows = live.stream(stream), live.windows(stream, kind, limit=WINDOWS).windows
     metrics = sorted({name for window in windows for name in window.metrics}, key=_place)
     chosen = metric if metric in metrics else next(iter(metrics), "")
     state = next((one for one in STATUSES if one == status), None)
@@ -98,7 +98,7 @@ def _stream(
         else None,
         states=[(name, _STATES[name], getattr(known.today, name)) for name in STATUSES],
         state=state,
-        requests=live.store.recent(stream, NEWEST, state),
+        requests=live.store.requests(stream, limit=NEWEST, status=state).requests,
         worst=live.worst(stream, chosen, [one.window for one in windows[:2]], WORST) if chosen else [],
         added=added,
         percent=percent,
