@@ -6,12 +6,15 @@ import struct
 import time
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import ragassay.service
 from ragassay.service.job_state import TRANSITIONS
+from ragassay.service.redis import RedisStore
+from ragassay.storage.protocol import ChunkId
 
 LUA = Path(ragassay.service.__file__).parent / "scripts"
-LIFE = (*("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "close"), *("transition", "retry"))
+LIFE = ("claim", "renew", "reserve", "settle", "commit", "release", "sweep", "transition")
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
 }
@@ -32,10 +35,10 @@ class RawJob:
     def key(self, name):
         return f"ra:{{{self.id}}}:{name}"
 
-    def run(self, script, *arguments, **names):
+    def run(self, script, *arguments, more=(), **names):
         """Run a script; ``names`` say which key it gets for one that its head has in a word, such as ``calls``."""
         head = HEADS[script].group(1).split()
-        keys = [names.get(name, name) for name in head if not name.endswith("...")]
+        keys = [*(names.get(name, name) for name in head if not name.endswith("...")), *more]
         answer = self._scripts[script](keys=[self.key(name) for name in keys], args=arguments)
         return answer.decode() if isinstance(answer, bytes) else answer
 
@@ -72,9 +75,6 @@ class RawJob:
         poisoned, _ = self.run("sweep", most_deaths, token, LEASE_MS)
         return [chunk.decode() for chunk in poisoned]
 
-    def close(self):
-        return self.run("close", 100, 1000, *self.chunks)
-
     def turn(self, to, *, guard=("", 0), told=(), **fields):
         """The status before, and whether it changed."""
         arguments = [
@@ -83,15 +83,18 @@ class RawJob:
             *guard,
             json.dumps(fields),
             json.dumps(told),
+            100,
             1000,
         ]
-        before, changed = self.run("transition", *arguments)
+        before, changed = self.run("transition", *arguments, more=[f"calls:{chunk}" for chunk in self.chunks])
         return before.decode(), bool(changed)
 
     def retry(self, *chunks, rows=0, changed_ms=None):
         """``changed_ms``: when the caller saw that it had ended; by default it looks now."""
-        seen = self.meta.get("changed_ms", "") if changed_ms is None else changed_ms
-        return self.run("retry", seen, rows, *chunks)
+        store = RedisStore("redis://")
+        store.redis, seen = self.redis, self.meta.get("changed_ms") if changed_ms is None else changed_ms
+        record = SimpleNamespace(chunks=lambda: map(ChunkId.parse, self.chunks), systems={"default": None})
+        return store.retry(self.id, record, list(map(ChunkId.parse, chunks)), rows=rows, changed_ms=seen)
 
     # --- what is there ----------------------------------------------------------------------------------------
 

@@ -118,7 +118,7 @@ def test_the_key_is_kept_with_the_job_or_not_at_all(served, monkeypatch):
         raise KeyError(job)
 
     with monkeypatch.context() as patch:
-        patch.setattr(served.jobs, "wake", crash)
+        patch.setattr(served.queue, "enqueue", crash)
         problem(post(served, rows(1)), 500)
     (made,) = served.http.get("/v1/jobs").json()["jobs"]
     again = post(served, rows(1))
@@ -200,7 +200,9 @@ def test_resume_changes_only_the_caps_that_are_given(served, asked, caps):
     job = served.submit(rows(2), budget={"usd": 0.5, "tokens": 900})["id"]
     store = served.jobs.store
     store.redis.hset(store.key(job, "meta"), "status", "paused")
-    assert "budget_usd" in str(problem(served.http.post(f"/v1/jobs/{job}/resume?budget_usd=0"), 422))
+    store.redis.hset(store.key(job, "meta"), "spent_usd", 0.4)
+    for usd in (0, 0.3):
+        assert "budget_usd" in str(problem(served.http.post(f"/v1/jobs/{job}/resume?budget_usd={usd}"), 422))
     resumed = served.http.post(f"/v1/jobs/{job}/resume", params=asked)
     assert resumed.json()["status"] == "running"
     assert store.redis.hmget(store.key(job, "meta"), "most_usd", "most_tokens") == caps

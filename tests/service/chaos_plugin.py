@@ -45,12 +45,12 @@ def reach(step):
     kill(taken(step))
 
 
-def run_and_die(self, script, keys, arguments):
+def run_and_die(self, script, keys, arguments, *pipe):
     step = "finalize" if script == "transition" and arguments[0] == "finished" else script
     if step == "settle" and arguments[4] and taken("settle dropped"):  # a reply's; one of a failed try does no harm
         return 0
     reach(f"{step} before")
-    answer = run(self, script, keys, arguments)
+    answer = run(self, script, keys, arguments, *pipe)
     reach(f"{step} after")
     if step == "reserve" and answer == [b"granted"] and (whom := taken("call")):
         threading.Timer(IN_THE_CALL_S, kill, [whom]).start()

@@ -189,19 +189,11 @@ class Life(RuleBasedStateMachine):
             ends = self.status in allowed
             assert self.job.turn(what, told=[f"it is {what}"]) == (self.status, ends)
             if ends:
-                self.status, self.ends = what, self.ends + 1
-
-    @precondition(lambda self: self.open)
-    @rule()
-    def close(self):
-        ended = self.status in ("finished", "failed", "cancelled")
-        assert self.job.close() == ended
-        if ended:
-            for chunk in self.job.chunks:
-                self.book(chunk)
-            for gone in (self.todo, self.owner, self.late, self.dead):
-                gone.clear()
-            self.closed = True
+                self.status, self.ends, self.closed = what, self.ends + 1, True
+                for chunk in self.job.chunks:
+                    self.book(chunk)
+                for gone in (self.todo, self.owner, self.late, self.dead):
+                    gone.clear()
 
     def retry(self):
         """The first chunk that is done has 50 failed rows, each time."""

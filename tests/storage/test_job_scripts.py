@@ -9,6 +9,8 @@ from redis import Redis
 import job_workers
 from ragassay.core.jobs import JobStatus
 from ragassay.service.job_state import TRANSITIONS
+from ragassay.service.redis import PARTIAL_FILE
+from ragassay.storage.runs import GATES_FILE, REPORT_FILE
 from raw_job import LIFE, RawJob
 
 FIRST, SECOND = "default:0", "default:1"
@@ -37,8 +39,6 @@ CALLS = {
     "release": (lambda job, token: job.release(FIRST, token), "stale"),
     "sweep": (lambda job, token: job.sweep(), []),
     "transition": (lambda job, token: job.turn("cancelled"), ("", False)),
-    "close": (lambda job, token: job.close(), 1),
-    "retry": (lambda job, token: job.retry(FIRST), None),
 }
 
 
@@ -58,7 +58,7 @@ TURNS = {  # all that a script can make of a status
 }
 
 
-@pytest.mark.parametrize("script", LIFE)
+@pytest.mark.parametrize("script", [*LIFE, "retry"])
 def test_a_script_changes_a_status_as_the_table_of_transitions_says(redis, script):
     made = set()
     for before in get_args(JobStatus):
@@ -134,21 +134,18 @@ def test_a_worker_that_lost_its_lease_and_a_job_that_has_ended_change_nothing(jo
     assert [job.turn(to) for to in ("cancelled", "failed")] == [("running", True), ("cancelled", False)]
 
 
-def test_close_books_what_is_open_unless_the_job_works_again(job):
+def test_the_end_of_a_job_books_what_is_open_and_has_its_keys_expire(job):
     job.claim("mine")
     job.reserve(FIRST, "mine")
-    assert job.close() == 0
-    job.turn("cancelled")
-    assert [job.close() for _ in range(2)] == [1, 1]
+    assert [job.turn("cancelled") for _ in range(2)] == [("running", True), ("cancelled", False)]
     assert (job.books, job.todo, job.owner) == ((0.5, 0, 100, 0, 0, 1), [], {})
     assert job.redis.ttl(job.key("meta")) > 900
 
 
-def test_a_reply_that_comes_after_the_close_expires_with_its_job(job):
+def test_a_reply_that_comes_after_the_end_expires_with_its_job(job):
     job.claim("mine")
     job.reserve(FIRST, "mine")
     job.turn("cancelled")
-    job.close()
     assert job.settle(FIRST, "mine") == 0
     assert job.redis.hget(job.key(f"calls:{FIRST}"), "c") == b"reply"
     assert 0 < job.redis.ttl(job.key(f"calls:{FIRST}")) <= job.redis.ttl(job.key("meta"))
@@ -247,7 +244,7 @@ def ended(job):
     for token, chunk in zip("abc", job.chunks, strict=True):
         job.claim(token)
         job.commit(chunk, token, failed=int(chunk == FIRST))
-    for name in ("report", "gates", "partial"):
+    for name in (REPORT_FILE, GATES_FILE, PARTIAL_FILE):
         job.redis.set(job.key(name), name)
     job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "given_up": "it was down"})
     job.turn("finished")
@@ -261,11 +258,11 @@ def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_t
     assert (ended.todo, ended.done, ended.meta["status"]) == ([FIRST], {SECOND, "default:2"}, "running")
     assert (ended.meta["rows_done"], ended.meta["rows_failed"], ended.meta["retries"]) == ("149", "0", "1")
     assert ended.redis.hget(ended.key("results"), FIRST) == b"results"
-    assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
-    assert not ended.redis.exists(ended.key("gates"))
+    assert ended.redis.mget(ended.key(REPORT_FILE), ended.key(PARTIAL_FILE)) == [None, REPORT_FILE.encode()]
+    assert not ended.redis.exists(ended.key(GATES_FILE))
     assert not {"alerts", "given_up", "changed_ms"} & ended.meta.keys()
     assert ended.redis.ttl(ended.key("meta")) == -1
-    assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}
+    assert ended.redis.sismember("ra:active", ended.id)
     assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}
     ended.claim("mine")
     assert ended.commit(FIRST, "mine", blob="better", rows=1) == "last"

@@ -125,7 +125,7 @@ def test_two_jobs_at_once_spend_no_more_than_their_project_may(make_jobs, queue,
     assert {both[0].get(job).status for job in jobs} == {"paused"}
     assert "the budget of project default is reached" in both[0].get(jobs[0]).error
     assert max(looks) <= 0.14 + 1e-9
-    spent = sum(store.spent_usd(job) for job in jobs)
+    spent = sum(store.spent(job) for job in jobs)
     assert books(budgets) == (round(spent, 9), 0)
     # a call may take 0.002 and takes 0.001: after 139 of them no further one fits
     assert spent == pytest.approx(0.139)

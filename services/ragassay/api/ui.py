@@ -177,7 +177,7 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
         gates=library.gates(job) if state.status == "finished" else None,
         dataset=state.record.dataset.name,
         chunks=f"{len(jobs.store.done(job)):,} of {state.chunks:,} chunks",
-        spent=f"{number(jobs.store.spent_usd(job))} USD",
+        spent=f"{number(jobs.store.spent(job))} USD",
         ended=state.status in ENDED,
     )
 

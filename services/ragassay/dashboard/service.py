@@ -16,7 +16,7 @@ from ragassay.core.models import Result, Sample
 from ragassay.dashboard.library import Library
 from ragassay.evaluation.labelling import HumanLabel
 from ragassay.reporting.listing import Headline, RunSummary
-from ragassay.service.health import health
+from ragassay.service.health import parts
 from ragassay.service.job_run import JobRun
 from ragassay.service.job_state import JobState, no_job
 from ragassay.service.jobs import Jobs
@@ -45,7 +45,7 @@ class ServiceLibrary(Library):
 
     def problems(self) -> Sequence[str]:
         """The problems in the health of the service that name no job."""
-        return health(self._service.store, self._broker).problems
+        return parts(self._service.store, self._broker).problems
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Jobs, newest first; with ``text`` those that have it. A job that has not ended is there with how far it is."""

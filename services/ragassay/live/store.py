@@ -119,22 +119,29 @@ class LiveStore:
 
     def append(self, received: Sequence[Received]) -> Appended:
         """Keep spans with their requests. Raises Unavailable, and keeps none, while too many requests wait."""
-        now = int(self.store.now_ms())
-        arguments: list[Any] = [self._prefix, self.project, now, hour_of(now), MAX_WAITING, MAX_SPANS, MAX_STREAMS]
-        arguments += [MAX_RECENT, self._kept_s, int(GRACE_S * 1000), self._silence_ms, MAX_BYTES]
-        by_trace: dict[str, list[Received]] = {}
+        now, by_trace = int(self.store.now_ms()), dict[str, list[Received]]()
         for one in received:
             by_trace.setdefault(one.span.trace, []).append(one)
-        for trace, ones in by_trace.items():
-            root = next((one for one in ones if one.span.parent is None), ones[0])
-            arguments += [trace, root.stream, int(has_root([one.span for one in ones])), len(ones)]
-            for content in (stored(one.span) for one in ones):
-                arguments += [packed(content), len(content)]
-        late, refused = self.store.run("live_append", [*map(self.key, ("waiting", "streams")), PROJECTS], arguments)
-        if late < 0:
+        pipe = self.redis.pipeline(transaction=False)
+        for trace in by_trace:
+            pipe.exists(self.key("request", trace))
+        pipe.zcard(self.key("waiting"))
+        *known, waiting = pipe.execute()
+        new = len(by_trace) - sum(known)
+        if new and waiting + new > MAX_WAITING:
             why, hint = f"{MAX_WAITING:,} requests wait to be looked at", "send the spans again later"
             raise Unavailable(why, hint=hint, retry_after=RETRY_AFTER_S)
-        return Appended(late, refused)
+        limits = [MAX_SPANS, MAX_BYTES, MAX_STREAMS, MAX_RECENT, self._kept_s, int(GRACE_S * 1000), self._silence_ms]
+        pipe = self.redis.pipeline(transaction=True)
+        for trace, ones in by_trace.items():
+            root = next((one for one in ones if one.span.parent is None), ones[0])
+            about = [trace, root.stream, int(has_root([one.span for one in ones]))]
+            spans = (part for one in ones for content in [stored(one.span)] for part in (packed(content), len(content)))
+            arguments = [self._prefix, now, hour_of(now), *limits, *about, *spans]
+            self.store.run("live_append", [self.key("waiting"), self.key("streams")], arguments, pipe)
+        pipe.sadd(PROJECTS, self.project)
+        *outcomes, _ = pipe.execute()
+        return Appended(sum(late for late, _ in outcomes), sum(refused for _, refused in outcomes))
 
     def due(self, limit: int) -> Iterator[tuple[str, DueRequest]]:
         """Requests that are complete by trace id, the longest first; each is read when it is asked for."""

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -81,8 +81,21 @@ class ServiceHealth(FrozenModel):
     job_problems: tuple[str, ...]
 
 
-def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
-    """Ask Redis how the service is; ``broker``: the address of the broker's Redis if that is another one.
+class _Parts(NamedTuple):
+    """The parts of the service; the fields are those of ``ServiceHealth``. ``due``: for how many seconds each schedule has been."""
+
+    redis: list[RedisServer]
+    workers: int
+    beats: int
+    waiting: dict[str, int]
+    taken: int
+    due: list[float]
+    ready: bool
+    problems: list[str]
+
+
+def parts(store: RedisStore, broker: str | None = None) -> _Parts:
+    """Ask Redis how the parts of the service are, without its jobs; ``broker``: the address of the broker's Redis if another.
 
     Raises redis's errors if the Redis of the jobs does not answer.
     """
@@ -97,7 +110,7 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         problems.append(f"the broker does not answer ({error}): jobs wait")
     ready = not problems
     problems += [problem for server in redis for problem in server.problems]
-    workers, beats, active = store.alive("worker"), store.alive("beat"), store.workloads(store.active())
+    workers, beats = store.alive("worker"), store.alive("beat")
     if not workers:
         problems.append("no worker is running: jobs wait; start one: ragassay serve worker")
     if not beats:
@@ -107,6 +120,12 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     due = _overdue_s(store)
     if late := sum(seconds > OVERDUE_S for seconds in due):
         problems.append(f"schedules that are due and that no scheduler has started for {OVERDUE_S} s: {late}")
+    return _Parts(redis, workers, beats, waiting, taken, due, ready and workers > 0, problems)
+
+
+def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
+    """Ask Redis how the service is, as ``parts`` does, and how its jobs are."""
+    service, active = parts(store, broker), store.workloads(store.active())
     with_work = [job for job in active if job.waiting and job.status in ("queued", "running")]
     idle = [job for job in with_work if not job.since_ms]
     outages_s = [_seconds(job, job.since_ms) for job in active if job.since_ms and job.status in ("queued", "running")]
@@ -116,12 +135,12 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     if stalled:
         of_jobs.insert(0, f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
     return ServiceHealth(
-        redis=tuple(redis),
-        workers=workers,
+        redis=tuple(service.redis),
+        workers=service.workers,
         processes=store.processes(),
-        beats=beats,
-        waiting=waiting,
-        taken=taken,
+        beats=service.beats,
+        waiting=service.waiting,
+        taken=service.taken,
         jobs={status: sum(job.status == status for job in active) for status in ACTIVE},
         listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
         stalled=tuple(stalled),
@@ -131,9 +150,9 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         unclaimed_s=max((0.0, *(_unclaimed_s(job) for job in idle))),
         jobs_waiting=len(outages_s),
         outage_s=max((0.0, *outages_s)),
-        schedule_overdue_s=max((0.0, *due)),
-        ready=ready and workers > 0,
-        problems=tuple(problems),
+        schedule_overdue_s=max((0.0, *service.due)),
+        ready=service.ready,
+        problems=tuple(service.problems),
         job_problems=tuple(of_jobs),
     )
 

@@ -42,7 +42,7 @@ from ragassay.service.job_state import DAY_S, Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
-from ragassay.service.redis import LiveJob, RedisStore, caps_of
+from ragassay.service.redis import LiveJob, RedisStore
 from ragassay.service.registered import Registered
 from ragassay.service.worker import Chunks, report_claimed
 from ragassay.storage.columns import FAILED, label_column, label_value
@@ -216,7 +216,6 @@ class Jobs:
         before, _ = self.store.transition(job, "cancelled")
         if before in ("finished", "failed"):
             raise Conflict(f"job {job} is {before} already")
-        self._close_job(job)
         self._queue.finalize(job)
         return self.get(job)
 
@@ -224,12 +223,15 @@ class Jobs:
         """Go on with a job that its budget has paused; any other job stays as it is (Conflict).
 
         A cap of ``budget`` replaces the job's, and stays as it is if ``budget`` has none. ``lifted``: ``usd`` or
-        ``tokens``, the caps that the job has no longer.
+        ``tokens``, the caps that the job has no longer. Raises BadInput for a cap that is spent already.
         """
         state, fields = self.store.state(job), {"error": ""}
-        for name, cap in caps_of(budget).items():
-            if cap is not None or name.removeprefix("most_") in lifted:
-                fields[name] = "" if cap is None else str(cap)
+        for unit, cap in (("usd", budget.usd), ("tokens", budget.tokens)):
+            if cap is not None and state.status == "paused" and cap <= (spent := self.store.spent(job, unit)):
+                what = f"the job has spent {spent:g} {unit}, so a budget of {cap:g} {unit} is used up"
+                raise BadInput(what, where=f"budget_{unit}", hint="give a higher one, or none: no cap")
+            if cap is not None or unit in lifted:
+                fields[f"most_{unit}"] = "" if cap is None else str(cap)
         fields["resumes"] = str(state.resumes + 1)
         before, resumed = self.store.transition(job, "running", guard=("resumes", state.resumes), fields=fields)
         if not resumed:
@@ -380,7 +382,6 @@ class Jobs:
         if finished:
             log_alerts(job, alerts)
             _note_end(job, state)
-        self._close_job(job)
 
     # --- for the scheduler ------------------------------------------------------------------------------------
 
@@ -393,14 +394,11 @@ class Jobs:
         for job in active:
             try:
                 state = self.store.state(job)
-            except NotFound:  # its keys were evicted or deleted by hand; the other jobs go on
-                self.store.close(job)
+            except NotFound:  # the other jobs go on
+                self.store.forget_gone(job)
                 continue
             except Conflict as unreadable:  # left as it is for the version that wrote it
                 logger.warning("%s", unreadable)
-                continue
-            if state.ended:  # whoever ended it died before the last step
-                self._close_job(job)
                 continue
             try:
                 if self._sweep(job, state):
@@ -440,10 +438,6 @@ class Jobs:
         outbox = [notifications.of_change(self.store.state(job), "job_failed")]
         self.store.transition(job, "failed", fields={"error": error}, notifications=outbox)
         logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
-        self._close_job(job)
-
-    def _close_job(self, job: str) -> None:
-        self.store.close(job, self.store.state(job).record)
 
 
 def shown(state: JobState) -> Job:

@@ -85,9 +85,9 @@ class ProjectRedis:
         shared = (_SCRIPTS / "functions.lua").read_text()
         return {path.stem: self.redis.register_script(shared + path.read_text()) for path in _SCRIPTS.glob("*.lua")}
 
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run one of the Lua scripts by its name."""
-        return self._scripts[script](keys=keys, args=arguments)
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any], pipe: Any = None) -> Any:
+        """Run one of the Lua scripts by its name, or add it to a pipeline."""
+        return self._scripts[script](keys=keys, args=arguments, client=pipe)
 
     @cached_property
     def threads(self) -> ThreadPoolExecutor:

@@ -25,8 +25,7 @@ from redis.lock import Lock
 
 from ragassay.core.blobs import RedisBlobs, packed, unpacked
 from ragassay.core.errors import Conflict
-from ragassay.core.eval_config import Budget
-from ragassay.core.jobs import DEFAULT_PROJECT, JobStatus, Planned
+from ragassay.core.jobs import DEFAULT_PROJECT, ENDED, JobStatus, Planned
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.paging import bad_cursor
 from ragassay.datasets.versions import DatasetStore
@@ -45,6 +44,11 @@ OUTBOX = "ra:outbox"  # notifications that no beat has queued for webhooks yet
 PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
 WRITTEN_WITHIN_S = 3600  # from a block of rows to the next
+_WORK = ("todo", "lease", "owner", "dead")  # of a job that has not ended
+_OF_ONE_LIFE = (
+    *("error", "changed_ms", "alerts", "finalize_begun", "given_up"),
+    *("waiting", "waiting_since_ms", "probes", "next_ms", "owed"),
+)
 LISTED_S = 100 * DAY_S  # for how much longer than a report a job's id is listed
 
 
@@ -143,7 +147,7 @@ class RedisStore(ProjectRedis):
             "created_ms": created_ms,
             "provider": int(_asks_a_provider(record)),
             **({"called": orjson.dumps(called)} if called else {}),
-            **{name: cap for name, cap in caps_of(record.spec.budget).items() if cap is not None},
+            **{f"most_{unit}": cap for unit, cap in record.spec.budget if cap is not None},
             **({"planned": planned.model_dump_json()} if planned else {}),
             **({"body_digest": body_digest} if body_digest else {}),
             **({"account": live.account} if live else {}),
@@ -212,9 +216,12 @@ class RedisStore(ProjectRedis):
         """Change the status where ``TRANSITIONS`` allows it, with all that belongs to the change, in one step.
 
         ``guard``: a number of the job's record that must be as the caller saw it. ``fields`` are set, or deleted if empty;
-        ``contents`` are kept with the report. Returns the status before and whether it changed. Raises NotFound.
+        ``contents`` are kept with the report. A job that ends needs no sweeping, requests that are open count as spent, and
+        its rows are kept for the retention time. Returns the status before and whether it changed. Raises NotFound.
         """
-        keys = [self.key(job, "meta"), COUNTERS, OUTBOX, *(self.key(job, name) for name in contents)]
+        rows = row_names(self.state(job).record) if to in ENDED else []
+        keys = [self.key(job, "meta"), COUNTERS, OUTBOX, "ra:active"]
+        keys += [self.key(job, name) for name in (*_WORK, *rows)]
         name, value = guard or ("", 0)
         outbox = [notification.model_dump_json() for notification in notifications]
         arguments = [
@@ -225,37 +232,59 @@ class RedisStore(ProjectRedis):
             orjson.dumps(fields),
             orjson.dumps(outbox),
         ]
-        kept = map(packed, contents.values())
-        before, changed = self.run("transition", keys, [*arguments, self.retention.reports_s, *kept])
+        arguments += [self.retention.results_s, self.retention.reports_s]
+        kept = (part for name, content in contents.items() for part in (self.key(job, name), packed(content)))
+        before, changed = self.run("transition", keys, [*arguments, *kept])
         if not before:
             raise no_job(job)
         return before.decode(), bool(changed)
 
-    def close(self, job: str, record: RunRecord | None = None) -> None:
-        """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
-
-        Calls that are still open count as spent. A job that works again by now stays as it is.
-        """
-        names = row_names(record) if record else ["done"]
-        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        chunks = map(str, record.chunks() if record else ())
-        keys += ["ra:active", COUNTERS, *(self.key(job, name) for name in names)]
-        self.run("close", keys, [self.retention.results_s, self.retention.reports_s, *chunks])
+    def forget_gone(self, job: str) -> None:
+        """Let go of a job whose record is gone: its keys were evicted or deleted by hand."""
+        self.redis.srem("ra:active", job)
+        self.redis.delete(*(self.key(job, name) for name in _WORK))
 
     def retry(
         self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, changed_ms: int | None
     ) -> str:
         """Have a job that ended at ``changed_ms`` work again on these chunks, ``rows`` failed ones of those with results.
 
-        Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
+        Chunks with failed rows are done no more, and their results stay until others are kept. The report is that of the
+        rows that are done until the next one is made. Returns the status before; ``stale`` where it has ended again since.
+        Raises NotFound.
         """
-        own = [self.key(job, name) for name in ("meta", "todo", "done", "tries", "lease", "owner", "dead")]
-        kept = [self.key(job, name) for name in (REPORT_FILE, PARTIAL_FILE, GATES_FILE, *row_names(record))]
-        arguments = ["" if changed_ms is None else changed_ms, rows, *map(str, chunks)]
-        before = self.run("retry", [*own, "ra:active", *kept], arguments)
-        if before is None:
-            raise no_job(job)
-        return str(before.decode())
+        meta, report = self.key(job, "meta"), self.key(job, REPORT_FILE)
+        names, done = [str(chunk) for chunk in chunks], {chunk.encode() for chunk in self.done(job)}
+
+        def step(pipe: Any) -> str:
+            before, ended_ms = pipe.hmget(meta, "status", "changed_ms")
+            if before is None:
+                raise no_job(job)
+            if (status := before.decode()) not in TRANSITIONS["retry"]["running"]:
+                return str(status)
+            if ended_ms != (None if changed_ms is None else str(changed_ms).encode()):
+                return "stale"
+            has_report = pipe.exists(report)
+            pipe.multi()
+            pipe.sadd("ra:active", job)
+            for name in ("meta", *row_names(record)):
+                pipe.persist(self.key(job, name))
+            pipe.delete(*(self.key(job, name) for name in (*_WORK, GATES_FILE)))
+            if has_report:
+                pipe.rename(report, self.key(job, PARTIAL_FILE))
+            for name in names:
+                pipe.rpush(self.key(job, "todo"), name)
+                if name.encode() in done:
+                    pipe.srem(self.key(job, "done"), name)
+                    pipe.hincrby(self.key(job, "tries"), name)
+            pipe.hincrby(meta, "rows_done", -rows)
+            pipe.hincrby(meta, "rows_failed", -rows)
+            pipe.hincrby(meta, "retries")
+            pipe.hdel(meta, *_OF_ONE_LIFE)
+            pipe.hset(meta, "status", "running" if chunks else "finalizing")
+            return str(status)
+
+        return str(self.redis.transaction(step, meta, value_from_callable=True))
 
     def blobs(self, job: str) -> RedisBlobs:
         """The blobs of a job's run. Raises NotFound for a job of another project."""
@@ -432,9 +461,9 @@ class RedisStore(ProjectRedis):
         """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
-    def spent_usd(self, job: str) -> float:
-        """What the job's calls of models have cost so far, as far as their prices are known."""
-        return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
+    def spent(self, job: str, unit: str = "usd") -> float:
+        """What the job's calls of models have cost so far, as far as their prices are known; or their ``tokens``."""
+        return float(self.redis.hget(self.key(job, "meta"), f"spent_{unit}") or 0)
 
     def tries(self, claim: Claim) -> int:
         """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
@@ -534,8 +563,3 @@ def _asks_a_provider(record: RunRecord) -> bool:
 
 def _exists(job: str) -> Conflict:
     return Conflict(f"job {job} exists")
-
-
-def caps_of(budget: Budget) -> dict[str, float | None]:
-    """The fields of a job's record with its caps; None where there is none."""
-    return {"most_usd": budget.usd, "most_tokens": budget.tokens}

@@ -1,30 +1,31 @@
--- Append spans to their requests, each a list under its trace id, and say when a request is to be looked at: a while after its
--- root came, else after a silence. Spans of a request that was settled are late: they are counted and dropped, and so are those
--- beyond the limits of a trace. A request is of the stream of its root, once that came. Nothing is stored if too many requests
--- would wait.
--- KEYS waiting streams projects   ARGV prefix project now hour max_waiting max_spans max_streams max_recent kept_s grace_ms
---   silence_ms max_bytes (trace stream has_root number (span size)...)...   -> -1 if too many wait, else late spans, refused spans
-local p, project, now, hour = unpack(ARGV, 1, 4)
-local max_waiting, max_spans, max_streams, max_recent, kept_s = unpack(ARGV, 5, 9)
-local grace, silence, max_bytes = unpack(ARGV, 10, 12)
-local first = 13
+-- Append spans of a trace to its request, and say when that is to be looked at: a while after its root came, else after a silence.
+-- Spans of a request that was settled are late: they are counted and dropped, and so are those beyond the limits of a trace.
+-- A request is of the stream of its root, once that came.
+-- KEYS waiting streams   ARGV prefix now hour max_spans max_bytes max_streams max_recent kept_s grace_ms silence_ms trace stream
+--   is_root (span size)...   -> late spans, refused spans
+local p, now, hour, max_spans, max_bytes, max_streams, max_recent, kept_s = unpack(ARGV, 1, 8)
+local grace, silence, trace, name, is_root = unpack(ARGV, 9, 13)
+local at, spans = p .. 'request:' .. trace, p .. 'spans:' .. trace
+local known = redis.call('GET', at)
+local request = known and cjson.decode(known)
+if redis.call('HEXISTS', KEYS[2], name) == 0 and redis.call('HLEN', KEYS[2]) >= tonumber(max_streams) then name = 'other' end
 
-local function counts(request) return p .. 'counts:' .. request.stream .. ':' .. request.hour end
-
-local function stream_of(name)
-  if redis.call('HEXISTS', KEYS[2], name) == 1 then return name end
-  if redis.call('HLEN', KEYS[2]) >= tonumber(max_streams) then name = 'other' end
-  redis.call('HSETNX', KEYS[2], name, '{}')
-  return name
+local function count(what, by)
+  local counts = p .. 'counts:' .. request.stream .. ':' .. request.hour
+  redis.call('HINCRBY', counts, what, by)
+  redis.call('EXPIRE', counts, kept_s)
 end
 
-local function enter(trace, request)
-  local recent, hours = p .. 'recent:' .. request.stream, p .. 'hours:' .. request.stream
-  redis.call('HINCRBY', counts(request), 'received', 1)
-  redis.call('HINCRBY', counts(request), 'waiting', 1)
+local function enter()
+  local recent, hours = p .. 'recent:' .. name, p .. 'hours:' .. name
+  request.stream = name
+  redis.call('HSETNX', KEYS[2], name, '{}')
+  count('received', 1)
+  count('waiting', 1)
   redis.call('ZADD', hours, 'NX', request.at, request.hour)
   redis.call('ZADD', recent, request.at, trace)
-  for _, key in ipairs({counts(request), hours, recent}) do redis.call('EXPIRE', key, kept_s) end
+  redis.call('EXPIRE', hours, kept_s)
+  redis.call('EXPIRE', recent, kept_s)
   local over = math.min(redis.call('ZCARD', recent) - tonumber(max_recent), 100)
   for _, old in ipairs(over > 0 and redis.call('ZRANGE', recent, 0, over - 1) or {}) do
     if not redis.call('ZSCORE', KEYS[1], old) then
@@ -34,65 +35,40 @@ local function enter(trace, request)
   end
 end
 
-local function leave(trace, request)
-  redis.call('HINCRBY', counts(request), 'received', -1)
-  redis.call('HINCRBY', counts(request), 'waiting', -1)
+local function leave()
   local recent = p .. 'recent:' .. request.stream
+  count('received', -1)
+  count('waiting', -1)
   redis.call('ZREM', recent, trace)
   local is_inner = redis.call('ZCARD', recent) == 0 and redis.call('HGET', KEYS[2], request.stream) == '{}'
-  if is_inner then redis.call('HDEL', KEYS[2], request.stream) end  -- no request of its own, and no rule
+  if is_inner then redis.call('HDEL', KEYS[2], request.stream) end -- no request of its own, and no rule
 end
 
-local new, i = 0, first
-while i <= #ARGV do
-  if redis.call('EXISTS', p .. 'request:' .. ARGV[i]) == 0 then new = new + 1 end
-  i = i + 4 + 2 * ARGV[i + 3]
+if request and not redis.call('ZSCORE', KEYS[1], trace) then
+  local late = (#ARGV - 13) / 2
+  count('late', late)
+  return {late, 0}
 end
-if new > 0 and redis.call('ZCARD', KEYS[1]) + new > tonumber(max_waiting) then return {-1, 0} end
-
-redis.call('SADD', KEYS[3], project)
-local late, refused = 0, 0
-i = first
-while i <= #ARGV do
-  local trace, stream, has_root, number = unpack(ARGV, i, i + 3)
-  local at, spans = p .. 'request:' .. trace, p .. 'spans:' .. trace
-  local known, due = redis.call('GET', at), redis.call('ZSCORE', KEYS[1], trace)
-  local request = known and cjson.decode(known)
-  number = tonumber(number)
-  if request and not due then
-    redis.call('HINCRBY', counts(request), 'late', number)
-    late = late + number
+is_root = is_root == '1' and not (request and request.root)
+if not request then
+  request = {hour = hour, status = 'waiting', at = tonumber(now), root = false, bytes = 0}
+  enter()
+elseif is_root and name ~= request.stream then
+  leave()
+  enter()
+end
+local held, refused = redis.call('LLEN', spans), 0
+for i = 14, #ARGV, 2 do
+  if held < tonumber(max_spans) and request.bytes + ARGV[i + 1] <= tonumber(max_bytes) then
+    redis.call('RPUSH', spans, ARGV[i])
+    held, request.bytes = held + 1, request.bytes + ARGV[i + 1]
   else
-    local is_root = has_root == '1' and not (request and request.root)
-    if not request then
-      request = {stream = stream_of(stream), hour = hour, status = 'waiting', at = tonumber(now), root = false, bytes = 0}
-      enter(trace, request)
-    elseif is_root and stream_of(stream) ~= request.stream then
-      leave(trace, request)
-      request.stream = stream_of(stream)
-      enter(trace, request)
-    end
-    local held, beyond = redis.call('LLEN', spans), 0
-    for n = i + 4, i + 2 + 2 * number, 2 do
-      local size = tonumber(ARGV[n + 1])
-      if held < tonumber(max_spans) and request.bytes + size <= tonumber(max_bytes) then
-        redis.call('RPUSH', spans, ARGV[n])
-        held, request.bytes = held + 1, request.bytes + size
-      else
-        beyond = beyond + 1
-      end
-    end
-    if beyond > 0 then redis.call('HINCRBY', counts(request), 'refused', beyond) end
-    refused = refused + beyond
-    redis.call('PEXPIRE', spans, silence + 86400000)
-    if is_root then
-      request.root = true
-      redis.call('ZADD', KEYS[1], now + grace, trace)
-    elseif not request.root then
-      redis.call('ZADD', KEYS[1], now + silence, trace)
-    end
-    redis.call('SET', at, cjson.encode(request), 'EX', kept_s)
+    refused = refused + 1
   end
-  i = i + 4 + 2 * number
 end
-return {late, refused}
+if refused > 0 then count('refused', refused) end
+redis.call('PEXPIRE', spans, silence + 86400000)
+request.root = request.root or is_root
+if is_root or not request.root then redis.call('ZADD', KEYS[1], now + (is_root and grace or silence), trace) end
+redis.call('SET', at, cjson.encode(request), 'EX', kept_s)
+return {0, refused}
