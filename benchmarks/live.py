@@ -1,18 +1,13 @@
 """Live traffic under load: what it costs the sender, whether memory is flat, and whether a row is lost or paid twice.
 
     python benchmarks/live.py --number 10000 --rate 200 [--kill]
-    python benchmarks/live.py --regression
 
 Starts ``ragassay serve`` and a mock provider. A sender (``live_sender.py``) is run without tracing, then with the exporter of
 OpenTelemetry's SDK. ``--kill``: worker processes and the API are killed while it sends.
-
-``--regression`` sends 21 streams an hour of good traffic, and then an hour in which one of them has wrong contexts for 20 % of
-its requests. The first hour is moved back by renaming keys in Redis: the service counts requests by its own clock.
 """
 
 import argparse
 import json
-import random
 import subprocess
 import sys
 import threading
@@ -22,27 +17,15 @@ from contextlib import suppress
 
 import psutil
 from measured import ROOT, Provider, Service
-from redis.exceptions import ResponseError
 
-from live_traffic import GOOD, WRONG, otlp_lines, spans_of
 from polling import until
 from ragassay.core.settings import Settings
-from ragassay.datasets.traces import TraceSpan
-from ragassay.live.models import before
 from ragassay.live.traffic import LiveTraffic
 from ragassay.live.windows import WindowRows
 from ragassay.service import wiring
-from ragassay.service.notifications import Notification, NotificationPage
-from ragassay.service.projects import project_key
 
 SENDER = ROOT / "benchmarks" / "live_sender.py"
 METRICS = ["faithfulness", "relevance"]
-STREAMS = [f"stream{n}" for n in range(21)]
-REGRESSED = STREAMS[0]
-BEFORE, NOW = range(150), range(1000, 1200)  # numbers of requests
-BATCH = 50  # requests in a body
-JSON = {"Content-Type": "application/json"}
-OTHER = "Invoices are sent on the first day of each month."
 
 
 def send(*options: object) -> dict[str, float]:
@@ -92,11 +75,7 @@ def main() -> None:
     options.add_argument("--sampled", type=float, default=0.05)
     options.add_argument("--budget", type=float, default=1.0)
     options.add_argument("--kill", action="store_true")
-    options.add_argument("--regression", action="store_true", help="the alert of a planted regression, nothing else")
     given = options.parse_args()
-    if given.regression:
-        regression()
-        return
     load = ("--number", given.number, "--rate", given.rate)
     untraced = send(*load, "--number", min(given.number, 2000), "--exporter", "none")
     print("without tracing:", untraced)
@@ -126,63 +105,6 @@ def main() -> None:
         report_memory(memory)
         report_calls(provider, stream["spent_usd"], given.budget)
         report_rows(service)
-
-
-def regression() -> None:
-    """Plant a regression in one of the streams, over HTTP, and print the alerts."""
-    with Service(workers=2, traced=False) as service:
-        service.ready()
-        for stream in STREAMS:
-            rule = {"rate": 1.0, "job": {"metrics": METRICS, "judge": "local"}}
-            service.answered("PUT", f"/v1/live/streams/{stream}", json=rule).raise_for_status()
-        send_requests(service, BEFORE)
-        for stream in STREAMS:
-            move_back(service, stream)
-        send_requests(service, NOW)
-        alerts = drift_alerts(service)
-    for alert in alerts:
-        print(f"{alert.headline}: {alert.path}")
-    alerted = {alert.stream for alert in alerts}
-    false = len(alerted - {REGRESSED})
-    print(f"{REGRESSED} is alerted: {REGRESSED in alerted}; false alerts: {false} of {len(STREAMS) - 1}")
-
-
-def send_requests(service: Service, numbers: range) -> None:
-    """Send requests of these numbers to each stream as OTLP in JSON, and wait until they are evaluated."""
-    for stream in STREAMS:
-        rng = random.Random(f"{stream} {numbers.start}")
-        for first in range(numbers.start, numbers.stop, BATCH):
-            requests = [request_of(n, stream, rng) for n in range(first, min(first + BATCH, numbers.stop))]
-            for line in otlp_lines(requests, stream).splitlines():
-                service.answered("POST", "/v1/traces", content=line, headers=JSON).raise_for_status()
-    for stream in STREAMS:
-        until(lambda stream=stream: settled(service, stream), 600, f"the end of {stream}: {counts(service, stream)}")
-    time.sleep(5)  # the scheduler looks at the windows after it has summed them up
-
-
-def request_of(n: int, stream: str, rng: random.Random) -> list[TraceSpan]:
-    """The spans of a request. One answer of ten is invented; of the regressed stream one in five has a wrong context."""
-    wrong = stream == REGRESSED and n in NOW and n % 5 == 0
-    answer = WRONG if rng.random() < 0.1 else GOOD
-    return spans_of(n, of=stream, answer=answer, context=OTHER if wrong else GOOD)
-
-
-def move_back(service: Service, stream: str) -> None:
-    """Make the hours of a stream one hour older, the oldest first, in the keys of its figures and counts."""
-    prefix, redis = project_key("default", "live:"), service.redis
-    for name, at in redis.zrange(f"{prefix}hours:{stream}", 0, -1, withscores=True):
-        hour = name.decode()
-        [earlier] = before(hour, 1)
-        for kind in ("counts", "window", "looks"):
-            with suppress(ResponseError):  # there is no such key
-                redis.rename(f"{prefix}{kind}:{stream}:{hour}", f"{prefix}{kind}:{stream}:{earlier}")
-        redis.zrem(f"{prefix}hours:{stream}", hour)
-        redis.zadd(f"{prefix}hours:{stream}", {earlier: at - 3.6e6})
-
-
-def drift_alerts(service: Service) -> tuple[Notification, ...]:
-    """The alerts about drift."""
-    return NotificationPage.model_validate(service.get("/v1/alerts?kind=drift&limit=100")).alerts
 
 
 def report_memory(memory: list[dict[str, float]]) -> None:
