@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,7 +32,18 @@ _KINDS = {
     "SPAN": "CHAIN",
 }  # of other conventions, as OpenInference's
 _KINDS |= dict.fromkeys(("CHAT", "TEXT_COMPLETION", "GENERATE_CONTENT", "COMPLETION", "GENERATION"), "LLM")
-_LANGFUSE = {
+_SPAN = {
+    "trace": ("traceId", "trace_id", "context.trace_id"),
+    "id": ("spanId", "span_id", "context.span_id", "id"),
+    "parent": ("parentSpanId", "parent_span_id", "parent_id", "parentObservationId"),
+    "name": ("name",),
+    "status": ("status.code", "status.status_code", "status_code", "level"),
+    "message": ("status.message", "status.description", "status_message", "statusMessage"),
+}  # what OTLP in JSON, Phoenix, OpenTelemetry's console exporter and Langfuse call the parts of a span
+_NANOSECONDS = ("startTimeUnixNano", "start_time_unix_nano"), ("endTimeUnixNano", "end_time_unix_nano")
+_TIMES = ("start_time", "startTime"), ("end_time", "endTime")
+_FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
+_OF_LANGFUSE = {
     "openinference.span.kind": ("type",),
     "input.value": ("input",),
     "output.value": ("output",),
@@ -42,7 +53,7 @@ _LANGFUSE = {
     "llm.cost.total": ("totalCost", "calculatedTotalCost", "costDetails.total"),
     "session.id": ("sessionId",),
     "metadata": ("metadata",),
-}  # our attributes by the keys of an observation, of which the first with a value counts
+}  # attributes by the keys of an observation, of which the first with a value counts
 _DOCUMENT = {"content": ("page_content", "pageContent", "content", "text"), "id": ("id", "doc_id"), "score": ("score",)}
 _DOCUMENTS = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
 _ASKED = ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
@@ -112,27 +123,26 @@ def row_of_trace(spans: Sequence[TraceSpan], rule: SpanRule = SpanRule()) -> Tra
 
 def are_spans(value: object) -> bool:
     """Is this object, the first of a file, a span or a batch of spans, rather than a row of a dataset?"""
-    return isinstance(value, Mapping) and (isinstance(value.get("resourceSpans"), list) or _reader(value) is not None)
+    return isinstance(value, Mapping) and (isinstance(value.get("resourceSpans"), list) or _is_span(value))
 
 
 def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan | None]:
     """The spans of an object that is one, or a batch of them; None for one without a trace id or a span id."""
-    if read := _reader(value):
-        yield read(value)
+    if _is_span(value):
+        yield _from_object(value)
     for resource in _objects(value, "resourceSpans"):
         for scope in _objects(resource, "scopeSpans"):
-            yield from map(_from_otlp, _objects(scope, "spans"))
+            yield from map(_from_object, _objects(scope, "spans"))
 
 
-def _reader(value: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], TraceSpan | None] | None:
-    """What reads an object that is a span."""
-    if isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value):
-        return _from_otlp
-    if {"traceId", "id", "type", "startTime"} <= value.keys():
-        return _from_langfuse
-    in_context, in_frame = _object(value.get("context")).keys(), value.keys()
-    is_phoenix = {"trace_id", "span_id"} <= in_context or {"context.trace_id", "context.span_id"} <= in_frame
-    return _from_phoenix if is_phoenix else None
+def _is_span(value: Mapping[str, Any]) -> bool:
+    is_otlp = isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value)
+    in_context = {"trace_id", "span_id"} <= _object(value.get("context")).keys()
+    return is_otlp or in_context or {"context.trace_id", "context.span_id"} <= value.keys() or _is_observation(value)
+
+
+def _is_observation(value: Mapping[str, Any]) -> bool:
+    return {"traceId", "id", "type", "startTime"} <= value.keys()
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -144,62 +154,38 @@ def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     return (entry for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else iter(())
 
 
-def _from_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
-    """With the keys of JSON or, as Phoenix's API has them, those of protobuf."""
-    span = {_in_camel_case(key): entry for key, entry in given.items()}
-    status = _object(span.get("status"))
-    return make_span(
-        (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
-        pairs(span.get("attributes")),
-        (_ms(span.get("startTimeUnixNano"), 1e6), _ms(span.get("endTimeUnixNano"), 1e6)),
-        (status.get("message") or FAILED_SPAN) if status.get("code") in (2, "STATUS_CODE_ERROR") else None,
-        span.get("name"),
-    )
+def _from_object(value: Mapping[str, Any]) -> TraceSpan | None:
+    """A span by the names of any of its exporters (``_SPAN``); the columns of a data frame may be dotted."""
+    trace, own, parent, name, status, message = (_named(value, names) for names in _SPAN.values())
+    nanoseconds, times = ([_named(value, names) for names in pair] for pair in (_NANOSECONDS, _TIMES))
+    began, ended = (_ms(time) if ns is None else _ms(ns, 1e6) for ns, time in zip(nanoseconds, times, strict=True))
+    attributes = value.get("attributes")
+    if _is_observation(value):
+        attributes = _attributes_of_observation(value)
+    elif isinstance(attributes, list):
+        attributes = pairs(attributes)
+    else:
+        columns = {key.removeprefix("attributes."): v for key, v in value.items() if key.startswith("attributes.")}
+        attributes = {"openinference.span.kind": value.get("span_kind"), **_object(attributes), **columns}
+    error = (message or FAILED_SPAN) if status in _FAILED else None
+    return make_span((trace, own, parent), attributes, (began, ended), error, name)
 
 
-def _in_camel_case(key: str) -> str:
-    return re.sub(r"_(\w)", lambda match: match[1].upper(), key)
+def _named(value: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The first of these that has a value."""
+    return next((found for name in names if (found := value_at(value, name))), None)
 
 
-def _from_phoenix(given: Mapping[str, Any]) -> TraceSpan | None:
-    """As Phoenix's API and client, its data frame (dotted columns), and the console exporter of the SDK write it."""
-    span: dict[str, Any] = {}
-    for key, value in given.items():
-        _flatten(str(key), value, span)
-    attributes = {
-        key.removeprefix("attributes."): value for key, value in span.items() if key.startswith("attributes.")
-    }
-    failed = "ERROR" in (span.get("status.status_code"), span.get("status_code"))
-    message = span.get("status.description") or span.get("status_message") or FAILED_SPAN
-    return make_span(
-        (span.get("context.trace_id"), span.get("context.span_id"), span.get("parent_id")),
-        {"openinference.span.kind": span.get("span_kind"), **attributes},
-        (_ms(span.get("start_time")), _ms(span.get("end_time"))),
-        message if failed else None,
-        span.get("name"),
-    )
-
-
-def _from_langfuse(given: Mapping[str, Any]) -> TraceSpan | None:
-    """An observation of Langfuse, as its API and its export write it."""
-    span = {key: decoded(value) for key, value in given.items()}
-    attributes = {
-        ours: next((value for path in theirs if (value := value_at(span, path))), None)
-        for ours, theirs in _LANGFUSE.items()
-    }
+def _attributes_of_observation(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of Langfuse, as its API and its export write them."""
+    observation = {key: decoded(value) for key, value in given.items()}
+    attributes = {ours: _named(observation, theirs) for ours, theirs in _OF_LANGFUSE.items()}
     if attributes["openinference.span.kind"] == "RETRIEVER":
         output = attributes["output.value"]
         lists = [output] if isinstance(output, list) else [*_object(output).values()]
         documents = next((each for each in lists if isinstance(each, list)), ())
         attributes["retrieval.documents"] = [{"document": _document(each)} for each in documents]
-    failed = span.get("level") == "ERROR"
-    return make_span(
-        (span.get("traceId"), span.get("id"), span.get("parentObservationId")),
-        attributes,
-        (_ms(span.get("startTime")), _ms(span.get("endTime"))),
-        (span.get("statusMessage") or "the observation has an error") if failed else None,
-        span.get("name"),
-    )
+    return attributes
 
 
 def _document(value: object) -> dict[str, Any]:
@@ -259,13 +245,17 @@ def pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
 
 def _from_any_value(value: Any, depth: int = 0) -> Any:
     kinds = value.items() if isinstance(value, Mapping) and depth <= _MAX_DEPTH else ()
-    for kind, inner in ((_in_camel_case(kind), inner) for kind, inner in kinds if inner is not None):
+    for kind, inner in kinds:
+        if inner is None:
+            continue
         entries = _object(inner).get("values")
-        if kind == "arrayValue":
+        if kind in ("arrayValue", "array_value"):
             return [_from_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
-        if kind == "kvlistValue":
+        if kind in ("kvlistValue", "kvlist_value"):
             return pairs(entries, depth + 1)
-        return _parsed(inner) if kind == "intValue" and isinstance(inner, str) else inner  # 64 bits are text there
+        return (
+            _parsed(inner) if kind in ("intValue", "int_value") and isinstance(inner, str) else inner
+        )  # 64 bits are text there
     return None
 
 
