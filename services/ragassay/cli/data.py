@@ -34,9 +34,6 @@ Documents = Annotated[
     Path | None, Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
 ]
 Rows = Annotated[int, Option("--rows", metavar="N", min=0, help="Print the first N rows.")]
-Similar = Annotated[
-    float, Option("--similar", metavar="X", min=0.5, max=1.0, help="Similarity from which to list questions.")
-]
 Train = Annotated[float, Option("--train", metavar="X", help="Share of the rows to develop on.")]
 Validation = Annotated[float, Option("--validation", metavar="X", help="Share to choose with.")]
 Test = Annotated[float, Option("--test", metavar="X", help="Share to test with.")]
@@ -103,7 +100,6 @@ def list_(as_json: AsJson = False) -> None:
 def show(
     source: DataArgument,
     rows: Rows = 0,
-    similar: Similar = 0.8,
     format: Format = "auto",  # noqa: A002 - the option's name
     mapping: Map = None,
     duplicates: Duplicates = "error",
@@ -122,7 +118,7 @@ def show(
     columns, store = named_columns(mapping), DatasetStore.of_folder(Settings().home)
     version = file_or_version(store, source)
     reading: dict[str, Any] = {"format": format, "duplicates": duplicates}
-    described = _datasets().describe(source, similar=similar, map=columns, **reading)
+    described = _datasets().describe(source, map=columns, **reading)
     read = open_data(store, Path(source), mapping=columns, **reading) if rows else ()
     first = [canonical(sample) for sample in islice(read, rows)]
     versions = store.versions(version.name) if version else []

@@ -86,12 +86,10 @@ class DatasetDescription(FrozenModel):
     metrics: tuple[Computable, ...]
 
 
-def describe(
-    rows: Dataset, metrics: Mapping[str, MissingInput] | None = None, *, similar: float = SIMILAR
-) -> DatasetDescription:
+def describe(rows: Dataset, metrics: Mapping[str, MissingInput] | None = None) -> DatasetDescription:
     """Describe rows. ``metrics`` is {metric name: why a sample lacks its input, or None}.
 
-    Questions with at least the similarity ``similar`` are listed, among the first 5,000 different ones.
+    Nearly the same questions are listed, among the first 5,000 different ones.
     """
     metrics = metrics or {}
     ids, queries, asked, counts = list[str](), list[str](), list[bytes](), Counter[str]()
@@ -161,7 +159,7 @@ def describe(
         unanswerable=counts["unanswerable"],
         repeated_queries=repeated(group for group in places.values() if len(group) > 1),
         similar_queries=repeated(
-            group for group in similar_groups(texts, similar) if len({texts[place] for place in group}) > 1
+            group for group in similar_groups(texts) if len({texts[place] for place in group}) > 1
         ),
         relevant_per_query=ranges.get("relevant per query"),
         retrieved_per_query=ranges.get("retrieved per query"),

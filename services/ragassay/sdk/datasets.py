@@ -90,14 +90,13 @@ class Datasets:
         self,
         data: str | Path,
         *,
-        similar: float = 0.8,
         format: str = "auto",  # noqa: A002 - as the option is called
         map: MapOption | None = None,  # noqa: A002 - as the option is called
         duplicates: Duplicates = "error",
     ) -> DatasetDescription:
         """Counts, lengths, labels, similar questions and the metrics that the rows allow, of a dataset or a file."""
         dataset = open_data(self._store, Path(data), format=format, mapping=map, duplicates=duplicates)
-        return describe(dataset, {metric.family: metric.missing_input for metric in METRICS}, similar=similar)
+        return describe(dataset, {metric.family: metric.missing_input for metric in METRICS})
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""
