@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 from pydantic import Field, ValidationError
 
@@ -18,26 +18,22 @@ from ragassay.datasets.guesses import guesses
 class LiveOptions(FrozenModel):
     """How a live system is asked, however it is reached."""
 
-    concurrency: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
-    rate: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=10_000,
-            description="queries per second, begun at even distances whatever the system takes; latency counts from when "
-            "a query was due. Default: the next one begins when one of `concurrency` has ended",
-        ),
-    ] = None
-    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
-    warm_up: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="queries that each process asks one after another before it measures: their answers count, their "
-            "latencies don't",
-        ),
-    ] = 0
+    concurrency: int = Field(4, ge=1, le=256, description="queries at once")
+    rate: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="queries per second, begun at even distances whatever the system takes; latency counts from when "
+        "a query was due. Default: the next one begins when one of `concurrency` has ended",
+    )
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds that one query may take")
+    warm_up: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="queries that each process asks one after another before it measures: their answers count, their "
+        "latencies don't",
+    )
 
 
 class SystemClient(Protocol):

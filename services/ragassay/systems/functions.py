@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -39,17 +39,14 @@ OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 class FunctionConfig(LiveOptions):
     """A system that is a Python function."""
 
-    kind: Annotated[Literal["python"], Field(description="a system that is a Python function")] = "python"
-    function: Annotated[
-        str,
-        Field(
-            pattern=r"^[^:]+:\w+$",
-            description="`module:function` or `file.py:function`; sync or async. It takes the query, and the earlier turns "
-            "if it has a parameter `history`, and returns the answer, or an object with `answer`, `contexts`, "
-            "`retrieved_doc_ids` and what else a response has. Or an object, or a class without arguments, with "
-            "`retrieve(query, top_k)`",
-        ),
-    ]
+    kind: Literal["python"] = Field("python", description="a system that is a Python function")
+    function: str = Field(
+        pattern=r"^[^:]+:\w+$",
+        description="`module:function` or `file.py:function`; sync or async. It takes the query, and the earlier turns "
+        "if it has a parameter `history`, and returns the answer, or an object with `answer`, `contexts`, "
+        "`retrieved_doc_ids` and what else a response has. Or an object, or a class without arguments, with "
+        "`retrieve(query, top_k)`",
+    )
 
     @classmethod
     def of(cls, function: Function) -> FunctionConfig:
@@ -233,7 +230,7 @@ def _checked(thing: object, where: str) -> object:
 class RegisteredConfig(LiveOptions):
     """A system that is registered by a plug-in."""
 
-    kind: Annotated[str, Field(description="the name that a plug-in registers it under")]
+    kind: str = Field(description="the name that a plug-in registers it under")
     options: dict[str, Any] = Field(default_factory=dict, description="what its function or class is given as keywords")
 
     @model_validator(mode="after")

@@ -104,48 +104,35 @@ ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 class HttpConfig(LiveOptions):
     """A system that answers over HTTP, one request a query."""
 
-    kind: Annotated[Literal["http"], Field(description="a system that answers over HTTP")] = "http"
-    url: Annotated[Address, Field(description="where a query is posted to, as JSON")]
-    headers: Annotated[
-        dict[str, str],
-        Field(description="sent with each request; `${NAME}` is the value of that environment variable"),
-    ] = {}  # noqa: RUF012 - a default of a model
-    request: Annotated[
-        dict[str, Any],
-        Field(
-            description="the body; `{query}`, `{query_id}`, `{conversation_id}`, `{category}`, `{difficulty}` and "
-            "`{metadata.KEY}` in its texts are those of the row, `{history}` the earlier turns: as a whole value a list of "
-            "`{role, content}`, as an entry of a list its entries, inside a text lines"
-        ),
-        AfterValidator(_differs_by_row),
-    ] = {"query": "{query}"}  # noqa: RUF012
-    reply: Annotated[
-        ReplyPaths,
-        Field(min_length=1, description="where the reply has what, as JSONPath"),
-    ] = _USUAL
-    stream: Annotated[
-        StreamFormat | None,
-        Field(
-            description="the reply is a stream: `sse`, server-sent events whose data is JSON, or `ndjson`, lines of JSON; "
-            "`reply` is where an event has what"
-        ),
-    ] = None
-    stream_end: Annotated[
-        str | None,
-        Field(
-            description="what ends the stream: an event's text, such as `[DONE]`, or a JSONPath that matches true in it, such "
-            "as `$.done`; without it a stream has broken off. Default: that it is closed"
-        ),
-    ] = None
-    attempts: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=10,
-            description="how often a query is sent in all when the system is busy (429, 503) or can't be reached; as "
-            "`Retry-After` says, within `timeout_s`. Latency counts from the first attempt",
-        ),
-    ] = 1
+    kind: Literal["http"] = Field("http", description="a system that answers over HTTP")
+    url: Address = Field(description="where a query is posted to, as JSON")
+    headers: dict[str, str] = Field(
+        {}, description="sent with each request; `${NAME}` is the value of that environment variable"
+    )
+    request: Annotated[dict[str, Any], AfterValidator(_differs_by_row)] = Field(
+        {"query": "{query}"},
+        description="the body; `{query}`, `{query_id}`, `{conversation_id}`, `{category}`, `{difficulty}` and "
+        "`{metadata.KEY}` in its texts are those of the row, `{history}` the earlier turns: as a whole value a list of "
+        "`{role, content}`, as an entry of a list its entries, inside a text lines",
+    )
+    reply: ReplyPaths = Field(_USUAL, min_length=1, description="where the reply has what, as JSONPath")
+    stream: StreamFormat | None = Field(
+        None,
+        description="the reply is a stream: `sse`, server-sent events whose data is JSON, or `ndjson`, lines of JSON; "
+        "`reply` is where an event has what",
+    )
+    stream_end: str | None = Field(
+        None,
+        description="what ends the stream: an event's text, such as `[DONE]`, or a JSONPath that matches true in it, such "
+        "as `$.done`; without it a stream has broken off. Default: that it is closed",
+    )
+    attempts: int = Field(
+        1,
+        ge=1,
+        le=10,
+        description="how often a query is sent in all when the system is busy (429, 503) or can't be reached; as "
+        "`Retry-After` says, within `timeout_s`. Latency counts from the first attempt",
+    )
 
     @field_validator("headers")
     @classmethod
@@ -168,34 +155,24 @@ class HttpConfig(LiveOptions):
 class OpenAIConfig(LiveOptions):
     """A system that answers as OpenAI's chat completions do, one request a query, which the earlier turns precede."""
 
-    kind: Annotated[Literal["openai"], Field(description="a system with an API like OpenAI's chat completions")]
-    url: Annotated[
-        Address,
-        Field(
-            description="the API's address, to which `/chat/completions` is added, such as `http://127.0.0.1:8000/v1`"
-        ),
-    ]
-    model: Annotated[str, Field(min_length=1, description="which model is asked for")]
-    api_key: Annotated[
-        str | None,
-        Field(description="`${NAME}`: the environment variable whose value is sent as the key. Default: none is sent"),
-    ] = None
-    system: Annotated[str | None, Field(description="the system prompt; it has the same places as `prompt`")] = None
-    prompt: Annotated[
-        str,
-        Field(min_length=1, description="the user's message; it has the places that a `request` of kind `http` has"),
-    ] = "{query}"
-    stream: Annotated[
-        bool, Field(description="is the answer streamed? Then the time to its first token is measured")
-    ] = False
-    parameters: Annotated[
-        dict[str, Any], Field(description="what else the body has, such as `temperature` or `max_tokens`")
-    ] = {}  # noqa: RUF012 - a default of a model
-    reply: Annotated[
-        ReplyPaths,
-        Field(description="where the reply has what an OpenAI reply does not have, as JSONPath: such as `contexts`"),
-    ] = {}  # noqa: RUF012
-    attempts: Annotated[int, Field(ge=1, le=10, description=HttpConfig.model_fields["attempts"].description)] = 1
+    kind: Literal["openai"] = Field(description="a system with an API like OpenAI's chat completions")
+    url: Address = Field(
+        description="the API's address, to which `/chat/completions` is added, such as `http://127.0.0.1:8000/v1`"
+    )
+    model: str = Field(min_length=1, description="which model is asked for")
+    api_key: str | None = Field(
+        None, description="`${NAME}`: the environment variable whose value is sent as the key. Default: none is sent"
+    )
+    system: str | None = Field(None, description="the system prompt; it has the same places as `prompt`")
+    prompt: str = Field(
+        "{query}", min_length=1, description="the user's message; it has the places that a `request` of kind `http` has"
+    )
+    stream: bool = Field(False, description="is the answer streamed? Then the time to its first token is measured")
+    parameters: dict[str, Any] = Field({}, description="what else the body has, such as `temperature` or `max_tokens`")
+    reply: ReplyPaths = Field(
+        {}, description="where the reply has what an OpenAI reply does not have, as JSONPath: such as `contexts`"
+    )
+    attempts: int = Field(1, ge=1, le=10, description=HttpConfig.model_fields["attempts"].description)
 
     @field_validator("api_key")
     @classmethod

@@ -21,24 +21,21 @@ WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | Base
 class RetrievalConfig(FrozenModel):
     """A retriever: how candidates are found, then reranked, then made diverse."""
 
-    kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
-    k1: Annotated[float, Field(ge=0, le=10, description="BM25: how soon a repeated word stops counting")] = 1.2
-    b: Annotated[float, Field(ge=0, le=1, description="BM25: how far long passages are discounted")] = 0.75
-    model: Annotated[
-        str | None, Field(min_length=1, description="sentence-transformers model, name or folder; default: bundled")
-    ] = None
-    feedback: Annotated[
-        int,
-        Field(ge=0, le=100, description="search twice: this many of the first passages are added to the query"),
-    ] = 0
-    rerank: Annotated[
-        str | None,
-        Field(min_length=1, description="a cross-encoder, name or folder, that orders the best 50 candidates again"),
-    ] = None
-    mmr: Annotated[
-        float | None,
-        Field(ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"),
-    ] = None
+    kind: RetrieverKind = Field(description="how candidates are found")
+    k1: float = Field(1.2, ge=0, le=10, description="BM25: how soon a repeated word stops counting")
+    b: float = Field(0.75, ge=0, le=1, description="BM25: how far long passages are discounted")
+    model: str | None = Field(
+        None, min_length=1, description="sentence-transformers model, name or folder; default: bundled"
+    )
+    feedback: int = Field(
+        0, ge=0, le=100, description="search twice: this many of the first passages are added to the query"
+    )
+    rerank: str | None = Field(
+        None, min_length=1, description="a cross-encoder, name or folder, that orders the best 50 candidates again"
+    )
+    mmr: float | None = Field(
+        None, ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"
+    )
 
     @model_validator(mode="after")
     def _every_key_takes_effect(self) -> RetrievalConfig:
@@ -54,11 +51,11 @@ class RetrievalConfig(FrozenModel):
 class AnswerModel(FrozenModel):
     """A language model that answers from the passages that were retrieved."""
 
-    model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
-    api_base: Annotated[
-        str | None, Predicate(check_bare_address), Field(description="address of an OpenAI-compatible provider")
-    ] = None
-    max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
+    model: str = Field(min_length=1, description="a model that LiteLLM supports")
+    api_base: Annotated[str | None, Predicate(check_bare_address)] = Field(
+        None, description="address of an OpenAI-compatible provider"
+    )
+    max_tokens: int = Field(400, ge=1, le=100_000, description="longest answer")
     parameters: dict[str, str | float | bool | dict[str, Any]] = Field(
         default_factory=dict, description="parameters for the provider, in addition to temperature 0 and the seed"
     )
@@ -67,12 +64,10 @@ class AnswerModel(FrozenModel):
 class SystemConfig(RetrievalConfig):
     """A system under test that ragassay runs itself: a retriever and, where one is wanted, what answers."""
 
-    k: Annotated[int, Field(ge=1, le=1000, description="passages that are retrieved")] = 10
-    contexts: Annotated[int, Field(ge=0, le=100, description="passages, of those, that are read for the answer")] = 5
+    k: int = Field(10, ge=1, le=1000, description="passages that are retrieved")
+    contexts: int = Field(5, ge=0, le=100, description="passages, of those, that are read for the answer")
     answer: Annotated[
-        Annotated[AnswerModel, Tag(KEYS)] | Annotated[Literal["extractive"] | None, Tag(WORD)],
-        Field(description="`extractive` (sentences of the passages), or a model; default: no answer"),
-        WORD_OR_KEYS,
-    ] = None
-    concurrency: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
-    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
+        Annotated[AnswerModel, Tag(KEYS)] | Annotated[Literal["extractive"] | None, Tag(WORD)], WORD_OR_KEYS
+    ] = Field(None, description="`extractive` (sentences of the passages), or a model; default: no answer")
+    concurrency: int = Field(4, ge=1, le=256, description="queries at once")
+    timeout_s: float = Field(30.0, gt=0, le=3600, description="seconds that one query may take")
