@@ -187,6 +187,17 @@ def test_each_page_is_accessible_and_fits(watched, runs):
     assert not found
 
 
+def test_names_stay_in_sight_where_a_wide_table_is_scrolled_on_a_phone(page, runs):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"/ui/compare?run={runs['night 8']}&run={runs['night 17']}")
+    table = page.get_by_role("region", name="night 17 against night 8", exact=True)
+    assert table.evaluate("element => (element.scrollLeft = 300, element.scrollLeft)") == 300
+    name = table.get_by_role("rowheader", name="accurate")
+    assert name.bounding_box()["x"] == table.bounding_box()["x"]
+    outcome = table.get_by_text("better").first
+    assert outcome.bounding_box()["x"] > name.bounding_box()["x"]
+
+
 def test_what_is_watched_for_is_seen(chromium, site):
     """Else silence would mean nothing."""
     with chromium.new_context(base_url=site) as context:

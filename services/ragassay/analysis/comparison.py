@@ -18,7 +18,6 @@ from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import AssayError, BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction, RunConfig
-from ragassay.core.formatting import interval, percent, signed
 from ragassay.core.report import Provenance, ReportWithResults
 from ragassay.core.statistics import IncrementalCost, without_intervals
 from ragassay.datasets.dataset import NUMBERED
@@ -299,7 +298,8 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
         decided = [two.decided(one, None if one.exploratory else next(adjusted), tests) for one in of_pair]
         pair = two.pair({one.metric: one for one in decided}, examples)
         differ = tuple(cautions(two.a.report.provenance, two.b.report.provenance))
-        of_pairs.append(sentences(pair, two.primary, alpha, method, differ))
+        shown = pair if spec.statistics.intervals else without_intervals(pair)
+        of_pairs.append(sentences(shown, two.primary, alpha, method, differ))
         pairs.append(pair.model_copy(update={"verdict": tuple(filter(None, of_pairs[-1]))}))
     systems = {one.label: (one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
     sides = {label: _system(*of_label) for label, of_label in systems.items()}
@@ -441,8 +441,7 @@ def verdict(report: ReportWithResults) -> tuple[str, ...]:
     lines: list[str] = []
     for pair in (comparison.pairs[n] for n in pairs_to_show(comparison.pairs)):
         of_pair = sentences(pair, comparison.primary, comparison.alpha, comparison.correction)
-        better = _with_interval(of_pair.in_short, pair.metrics.get("accurate"))
-        lines += filter(None, (better, of_pair.finding, of_pair.price))
+        lines += filter(None, (of_pair.in_short, of_pair.finding, of_pair.price))
     more = len(comparison.pairs) - MAX_PAIRS
     return (*lines, f"{more} more systems are in the comparison.") if more > 0 else tuple(lines)
 
@@ -460,19 +459,4 @@ def by_accuracy(scores: Mapping[str, Any], questions: Questions, spec: RunConfig
             "accurate", scores[baseline][known], scores[name][known], questions=groups, better="higher"
         )
         difference = contrast.decided(difference, difference.p, 1)
-        yield _with_interval(accuracy_sentence(difference), difference if spec.statistics.intervals else None)
-
-
-def _with_interval(sentence: str, difference: Difference | None) -> str:
-    """The sentence and ``Difference +0.27, 95 % interval +0.03 to +0.47.``, which says if the correction contradicts it.
-
-    Alone if the sentence has the judge's shares and labels correct the difference, or there is no interval.
-    """
-    if not sentence or difference is None or difference.corrected_by is not None or difference.interval.low is None:
-        return sentence
-    level, p, p_adjusted = difference.interval.level, difference.p, difference.p_adjusted
-    by = f"{signed(difference.delta or 0.0)}, {percent(level)} interval {interval(difference.interval, signed, '{} to {}')}"
-    is_corrected = p is not None and p_adjusted is not None and p_adjusted > p
-    is_open = difference.outcome not in ("better", "worse")
-    contradicts = is_corrected and is_open and not difference.interval.contains(0.0)
-    return f"{sentence} Difference {by}{' before the correction' if contradicts else ''}."
+        yield accuracy_sentence(difference if spec.statistics.intervals else without_intervals(difference))

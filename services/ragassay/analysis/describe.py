@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ragassay.analysis.difference import NOT_TESTED, Difference, Outcome
 from ragassay.analysis.models import Pair, Pareto
 from ragassay.core.eval_config import Correction
-from ragassay.core.formatting import changes_of, interval, listed, percent, quantity
+from ragassay.core.formatting import changes_of, interval, listed, percent, quantity, signed
 
 MAX_PAIRS = 3  # that a verdict over many systems speaks of
 MAX_DOMINATED = 3  # systems that are named, and as many that can't be placed
@@ -63,7 +63,23 @@ def accuracy_sentence(accurate: Difference) -> str:
         claim = f"{b} answers accurately {more} often than {a} on these queries, which is not tested"
     else:
         claim += f", but {'one query is' if n == 1 else f'{n:,} queries are'} too few to be sure"
-    return f"{claim}: {percent(now)}{against} ({accurate.losses:,} got worse, {accurate.wins:,} better)."
+    shares = f"{percent(now)}{against} ({accurate.losses:,} got worse, {accurate.wins:,} better)."
+    return _with_interval(f"{claim}: {shares}", accurate)
+
+
+def _with_interval(sentence: str, difference: Difference) -> str:
+    """The sentence and ``Difference +0.27, 95 % interval +0.03 to +0.47.``, which says if the correction contradicts it.
+
+    Alone if the sentence has the judge's shares and labels correct the difference, or there is no interval.
+    """
+    if difference.corrected_by is not None or difference.interval.low is None:
+        return sentence
+    level, p, p_adjusted = difference.interval.level, difference.p, difference.p_adjusted
+    by = f"{signed(difference.delta or 0.0)}, {percent(level)} interval {interval(difference.interval, signed, '{} to {}')}"
+    is_corrected = p is not None and p_adjusted is not None and p_adjusted > p
+    is_open = difference.outcome not in ("better", "worse")
+    contradicts = is_corrected and is_open and not difference.interval.contains(0.0)
+    return f"{sentence} Difference {by}{' before the correction' if contradicts else ''}."
 
 
 def pairs_to_show(pairs: Sequence[Pair]) -> list[int]:

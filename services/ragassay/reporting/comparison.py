@@ -88,7 +88,7 @@ def of_comparison(
     lost = [pair for pair in comparison.pairs if pair.regressions]
     blocks: list[Block | None]
     if pages:  # what decides, and the rest to unfold
-        blocks = [*charts, *(overview or of_pairs), _worse(comparison, pages) if lost else None]
+        blocks = [*charts, *(overview or of_pairs), _worse(comparison, pages)]
         details = [*(of_pairs if overview else []), *more, *details]
     else:
         blocks = [*charts, *overview, *of_pairs, *more, *map(_regressions, lost)]
@@ -249,22 +249,22 @@ def _time_and_cost(comparison: Comparison, pair: Pair) -> Table:
     return Table(f"Time and cost: {pair.b} against {pair.a}", columns, tuple(rows), note, ("n", level, "delta"))
 
 
-def _worse(comparison: Comparison, pages: str) -> Table:
-    """The rows that got worse most, of each pair as many, with both answers; an answer leads to its row."""
+def _worse(comparison: Comparison, pages: str) -> Table | None:
+    """The rows that got worse most, of each pair as many, with both answers; an answer leads to its row. None if none did."""
     each = max(1, MAX_ROWS // len(comparison.pairs))
     rows: list[tuple[Cell, ...]] = []
     for pair in comparison.pairs:
         for row in pair.regressions[:each]:
-            scores = listed(
-                (f"{name} {number(a, 2)} \N{RIGHTWARDS ARROW} {number(b, 2)}" for name, (a, b) in row.scores.items()),
-                MAX_SCORES,
-            )
+            changes = {name: (number(a, 2), number(b, 2)) for name, (a, b) in row.scores.items()}
+            scores = [f"{name} {a} \N{RIGHTWARDS ARROW} {b}" for name, (a, b) in changes.items() if a != b]
+            if not scores:  # it is hardly worse
+                continue
             answers = ((pair.a, row.query_id, row.answer_a), (pair.b, row.query_id_b, row.answer_b))
             links = (_row_link(comparison, pages, *answer) for answer in answers)
-            rows.append((Figure(cut(row.query, _LONGEST), row.query_id), *links, scores))
+            rows.append((Figure(cut(row.query, _LONGEST), row.query_id), *links, listed(scores, MAX_SCORES)))
     answer = comparison.pairs[0].b if len(comparison.pairs) == 1 else "worse answer"
-    note = "The worst by each metric."
-    return Table("Rows that got worse", ("question", comparison.baseline, answer, "scores"), tuple(rows), note)
+    columns = ("question", comparison.baseline, answer, "scores")
+    return Table("Rows that got worse", columns, tuple(rows), "The worst by each metric.") if rows else None
 
 
 def _row_link(comparison: Comparison, pages: str, name: str, query_id: str, answer: str | None) -> Link:
