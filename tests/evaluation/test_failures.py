@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from handmade_reports import make_report
 from ragassay.core.models import FactVerdict, Result, Score, SentenceVerdict, Verdict
-from ragassay.metrics.failures import attribute, failures
+from ragassay.metrics.failures import attribute
+from ragassay.reporting.objects import Report
 
 
 def row(
@@ -84,16 +85,18 @@ ROWS = st.builds(
 )
 
 
-@given(st.lists(ROWS, max_size=12))
+@given(st.lists(ROWS, min_size=1, max_size=12))
 def test_every_row_is_counted_exactly_once(rows):
     rows = [one.model_copy(update={"query_id": f"q{n}"}) for n, one in enumerate(rows, 1)]
-    summary = failures(rows)
-    assert summary.accurate + summary.inaccurate + summary.unknown == summary.rows == len(rows)
-    assert sum(c.n for c in summary.causes.values()) + sum(summary.unattributed.values()) == summary.inaccurate
-    assert sum(summary.unknown_reasons.values()) == summary.unknown
-    assert summary.accurate == sum(r.scores["accurate"].value == 1.0 for r in rows)
-    for cause, counted in summary.causes.items():
-        assert all(attribute(rows[int(one.query_id[1:]) - 1]).cause == cause for one in counted.examples)
+    report, accuracy = make_report(rows), [one.scores["accurate"].value for one in rows]
+    found, by_cause = report.systems["default"].fix_first, Report(**dict(report)).failures["default"]
+    assert sum(map(len, by_cause.values())) == accuracy.count(0.0)
+    if found is None:
+        assert not by_cause
+        return
+    counts = {fix.cause: fix.rows for fix in found.causes} | {"not_attributed": found.unattributed}
+    assert {cause: n for cause, n in counts.items() if n} == {cause: len(of) for cause, of in by_cause.items()}
+    assert found.unknown == accuracy.count(None)
 
 
 # --- what to fix first ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ragassay.core.models import Rating, Verdict
 from ragassay.core.text import is_answerable
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import number_units
-from ragassay.metrics.failures import failures
+from ragassay.metrics.failures import attribute
 from ragassay.stats.intervals import wilson_interval
 
 NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
@@ -53,7 +53,7 @@ def test_a_right_refusal_is_accurate_and_has_no_other_judged_score(fields):
     assert (result.scores["accurate"].value, result.scores["accurate"].reason) == (1.0, RIGHT)
     others = {name: result.scores[name] for name in NAMES if name != "accurate"}
     assert {(s.value, s.reason, s.missing) for s in others.values()} == {(None, RIGHT, "undefined")}
-    assert failures([result]).inaccurate == 0
+    assert attribute(result) is None
 
 
 @pytest.mark.parametrize("fields", [UNANSWERABLE, REFUSED_TRUTH])
@@ -64,7 +64,7 @@ def test_an_answer_to_what_can_not_be_answered_is_not_accurate_and_has_no_score_
     assert result.scores["relevance"].value is not None
     for name in ("completeness", "correctness", "context_precision", "context_recall"):
         assert (result.scores[name].value, result.scores[name].reason) == (None, "the query can't be answered")
-    assert list(failures([result]).causes) == ["answered_the_unanswerable"]
+    assert attribute(result).cause == "answered_the_unanswerable"
 
 
 @pytest.mark.parametrize("rule", [DEFAULTS.accurate, "faithfulness >= 0"])
@@ -73,8 +73,8 @@ def test_a_refusal_of_what_can_be_answered_is_not_accurate_whatever_the_rule(rul
     accurate = result.scores["accurate"]
     assert (accurate.value, accurate.reason.partition(":")[0]) == (0.0, "wrong refusal")
     assert result.scores["relevance"].value == 0.0
-    (failed,) = failures([result]).causes["wrong_refusal"].examples
-    assert failed.why == "wrong refusal: the contexts hold 100% of the facts"
+    failed = attribute(result)
+    assert (failed.cause, failed.why) == ("wrong_refusal", "wrong refusal: the contexts hold 100% of the facts")
 
 
 def test_the_judge_is_asked_about_the_unanswerable_even_where_the_rule_needs_none():
@@ -141,5 +141,5 @@ def test_an_invention_is_no_win_over_a_right_refusal(tmp_path):
     assert (metrics["accurate"].delta, metrics["accurate"].outcome) == (-16 / 17, "worse")
     assert [name for name, delta in metrics.items() if delta.wins] == []
     assert {metrics[name].n for name in ("faithfulness", "completeness", "relevance", "correctness")} == {1}
-    inventing = compared.sides[pair.b].failures
-    assert {cause: counted.n for cause, counted in inventing.causes.items()} == {"answered_the_unanswerable": 16}
+    causes = compared.sides[pair.b].fix_first.causes
+    assert [(one.cause, one.rows) for one in causes] == [("answered_the_unanswerable", 16)]

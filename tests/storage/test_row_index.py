@@ -187,7 +187,7 @@ def test_a_long_run_is_exported_in_the_same_bytes_as_one_that_is_in_memory(run, 
     in_memory = report.model_copy(update={"results": {name: tuple(rows) for name, rows in report.results.items()}})
     assert all(isinstance(rows, ChunkedResults) for rows in report.results.values())
     assert report == in_memory
-    assert Report.model_validate_json(run.report_file.read_bytes()) == report.figures
+    assert Report.model_validate_json(run.report_file.read_bytes()) == report.without_rows
     for extension in ("csv", "json", "md", "html"):
         once, twice = (EXPORTERS.get(extension)(one) for one in (report, in_memory))
         whole = [one if isinstance(one, bytes) else b"".join(one) for one in (once, twice)]
@@ -273,7 +273,7 @@ def test_a_dataset_that_is_sorted_in_parts_has_the_same_digest(monkeypatch):
 
 
 def test_a_report_is_read_for_one_metric_alone(run, report):
-    whole, some = report.figures, run.report(only="mrr")
+    whole, some = report.without_rows, run.report(only="mrr")
     assert (some.run, some.provenance) == (whole.run, whole.provenance)
     for name, system in some.systems.items():
         expected = whole.systems[name]

@@ -53,7 +53,7 @@ def compare(
     caller calls it (``Side``). ``metrics`` None means all that every system has; then the usual ones, ``HEADLINES``,
     are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
     query is shared, goes into one ``correction``, which is that of the baseline's run unless named, and so is ``alpha``.
-    ``examples`` limits the rows listed per metric and cause.
+    ``examples`` limits the rows listed per metric.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
@@ -65,7 +65,7 @@ def compare(
     first = systems[0] if baseline is None else _named(systems, baseline)
     statistics = first.report.provenance.configuration.statistics
     level = statistics.alpha if alpha is None else alpha
-    pairs = _pairs(first, [one for one in systems if one is not first], metrics, level, examples)
+    pairs = _pairs(first, [one for one in systems if one is not first], metrics, level)
     method = statistics.correction if correction is None else correction_named(correction)
     return _compared(pairs, first.label, method, examples)
 
@@ -84,7 +84,7 @@ def compare_datasets(reports: Mapping[str, ReportWithResults], baseline: str) ->
         systems = {name: LabelledSystem(f"{name}{of_dataset}", report, name) for name in report.systems}
         if len(systems) < 2:
             return None
-        pairs += _pairs(systems.pop(baseline), list(systems.values()), metrics, statistics.alpha, EXAMPLES)
+        pairs += _pairs(systems.pop(baseline), list(systems.values()), metrics, statistics.alpha)
     return _compared(pairs, baseline, statistics.correction, EXAMPLES)
 
 
@@ -277,13 +277,13 @@ class PairedSystems:
 
 
 def _pairs(
-    first: LabelledSystem, others: Sequence[LabelledSystem], metrics: Sequence[str] | None, alpha: float, examples: int
+    first: LabelledSystem, others: Sequence[LabelledSystem], metrics: Sequence[str] | None, alpha: float
 ) -> list[PairedSystems]:
     """The other systems on a dataset, each with the first one."""
     names = _metrics((first, *others), metrics)
     primary = names if metrics is not None else [n for n in HEADLINES if n in names] or names[:5]
-    rows = first.rows(first.part.slices, examples)
-    return [PairedSystems(first, other, rows, other.rows((), examples), names, primary, alpha) for other in others]
+    rows = first.rows(first.part.slices)
+    return [PairedSystems(first, other, rows, other.rows(), names, primary, alpha) for other in others]
 
 
 def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction, examples: int) -> Comparison:
@@ -301,8 +301,7 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
         shown = pair if spec.statistics.intervals else without_intervals(pair)
         of_pairs.append(sentences(shown, two.primary, alpha, method, differ))
         pairs.append(pair.model_copy(update={"verdict": tuple(filter(None, of_pairs[-1]))}))
-    systems = {one.label: (one, rows) for two in every for one, rows in ((two.a, two.rows_a), (two.b, two.rows_b))}
-    sides = {label: _system(*of_label) for label, of_label in systems.items()}
+    sides = {one.label: _system(one) for two in every for one in (two.a, two.b)}
     apart = sorted({pair.b for pair in pairs if not pair.matching.paired})
     by_dataset = [list(of_dataset) for _, of_dataset in groupby(every, key=lambda two: two.a.label)]
     front = _pareto(sides, apart, baseline) if len(by_dataset) == 1 else Pareto()
@@ -348,7 +347,7 @@ def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> 
     return list(dict.fromkeys(names))
 
 
-def _system(one: LabelledSystem, rows: SystemRows) -> ComparedSystem:
+def _system(one: LabelledSystem) -> ComparedSystem:
     part, source = one.part, one.report.provenance
     return ComparedSystem(
         run=one.report.run.id,
@@ -362,7 +361,7 @@ def _system(one: LabelledSystem, rows: SystemRows) -> ComparedSystem:
         latency_p50_ms=part.latency_ms.p50,
         measured={name: known for name in OPERATIONAL if (known := getattr(part, name)).n},
         cost_per_accurate_answer=part.cost_per_accurate_answer,
-        failures=rows.failures,
+        fix_first=part.fix_first,
     )
 
 

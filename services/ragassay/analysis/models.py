@@ -11,9 +11,8 @@ from typing import Literal
 from ragassay.analysis.difference import Difference
 from ragassay.core.eval_config import Correction
 from ragassay.core.models import FrozenModel, Usage
-from ragassay.core.report import Distribution, Source
+from ragassay.core.report import Distribution, FixFirst, Source
 from ragassay.core.statistics import CostPerAccurate, IncrementalCost, ParetoFront
-from ragassay.metrics.failures import Failures
 
 
 class ComparedSystem(FrozenModel):
@@ -30,7 +29,7 @@ class ComparedSystem(FrozenModel):
     latency_p50_ms: float | None
     measured: dict[str, Distribution]
     cost_per_accurate_answer: CostPerAccurate
-    failures: Failures
+    fix_first: FixFirst | None
 
 
 class Matching(FrozenModel):

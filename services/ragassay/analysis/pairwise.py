@@ -24,7 +24,7 @@ METRIC = "preference"
 
 def answered_by_both(a: LabelledSystem, b: LabelledSystem, limit: int | None = None) -> Sequence[tuple[Result, Result]]:
     """The rows of the first ``limit`` queries that both systems answered; raises NothingToEvaluate without one."""
-    places = match(a.rows((), 0), b.rows((), 0))
+    places = match(a.rows(), b.rows())
     results, others = a.report.results_of(a.system), b.report.results_of(b.system)
     pairs = []
     for place, other in zip(*(column.tolist() for column in places), strict=True):

@@ -6,8 +6,8 @@ Everything that compares uses ``match``: comparisons and gates have one meaning 
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from ragassay.core.models import Result
 from ragassay.core.report import ReferenceJudge
 from ragassay.datasets.dataset import NUMBERED, plain_text
 from ragassay.evaluation.groups import RowIndexes, group_value, numbered, question_key
-from ragassay.metrics.failures import failures
 from ragassay.metrics.judged import RIGHT_REFUSAL, UNANSWERABLE
 from ragassay.metrics.metric import OPERATIONAL
 from ragassay.stats.intervals import Floats, Questions
@@ -38,7 +37,7 @@ class SystemRows:
     ``metrics`` and slice ``fields`` name the columns to read. A number is NaN where a row has none. ``labels``: by metric and
     place, what people or reference judges say; ``references``: by place, why a reference judge that was asked failed, None if
     it did not. ``truths``: equal if ground truth and number of relevant documents are; ``texts``: hashes of the queries without
-    regard to white space. ``failures``, with up to ``examples`` rows for each cause, is there unless ``examples`` is None.
+    regard to white space.
     """
 
     def __init__(
@@ -46,8 +45,6 @@ class SystemRows:
         results: Sequence[Result],
         metrics: Iterable[str],
         fields: Iterable[str] = (),
-        *,
-        examples: int | None = None,
     ) -> None:
         self.ids: list[str] = []
         self.texts = array("q")
@@ -59,34 +56,18 @@ class SystemRows:
         self._missing: dict[str, defaultdict[str, list[int]]] = {name: defaultdict(list) for name in self.metrics}
         self._slices: dict[str, defaultdict[str, list[int]]] = {field: defaultdict(list) for field in fields}
         self._matched: dict[int, MatchedRows] = {}
-        self._accurate = 0
-        not_accurate = self._not_accurate()
-        if examples is None:
-            deque(not_accurate, 0)  # reads all rows, and keeps none
-        else:
-            rows = map(Result.model_validate, not_accurate)
-            summary = failures(rows, examples=examples)
-            counts = {"rows": len(self), "accurate": summary.accurate + self._accurate}
-            self.failures = summary.model_copy(update=counts)
+        for place, row in enumerate(documents(results)):
+            try:
+                self._add(row)
+            except (KeyError, TypeError, ValueError):
+                results[place]  # as a model, which says what is wrong
+                raise
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def _not_accurate(self) -> Iterator[Row]:
-        """Read all rows; those that are not accurate come whole."""
-        for place, row in enumerate(documents(self.results)):
-            try:
-                accurate = self._add(row)
-            except (KeyError, TypeError, ValueError):
-                self.results[place]  # as a model, which says what is wrong
-                raise
-            if accurate:
-                self._accurate += 1
-            else:
-                yield row
-
-    def _add(self, row: Row) -> bool:
-        """The next row, as it is in JSON. Is it accurate?"""
+    def _add(self, row: Row) -> None:
+        """The next row, as it is in JSON."""
         place, scores = len(self), row["scores"]
         self.ids.append(row["query_id"])
         self.texts.append(hash(plain_text(row["query"])))
@@ -110,7 +91,6 @@ class SystemRows:
                 self.references[place] = result.reference_failure
             for name, label in result.labels.items():
                 self.labels[name][place] = label
-        return bool(scores.get("accurate", _NOT_COMPUTED)["value"])
 
     def values(self, name: str) -> Floats:
         """The scores of a metric, else what responses report of time, tokens or cost; NaN for anything else."""

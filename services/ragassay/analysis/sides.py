@@ -37,10 +37,10 @@ class LabelledSystem:
         """The system's part of the report."""
         return self.report.systems[self.system]
 
-    def rows(self, fields: Iterable[str], examples: int) -> SystemRows:
+    def rows(self, fields: Iterable[str] = ()) -> SystemRows:
         """Its rows, read for their metrics and slice ``fields``; raises NotFound where they are gone."""
         rows = self.report.results_of(self.system)
-        return SystemRows(rows, self.part.metrics, fields, examples=examples)
+        return SystemRows(rows, self.part.metrics, fields)
 
 
 def labelled(sides: Sequence[Side | tuple[ReportWithResults, str | None]]) -> tuple[LabelledSystem, ...]:

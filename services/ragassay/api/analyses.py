@@ -47,7 +47,7 @@ class NewComparison(FrozenModel):
     correction: Annotated[
         Correction | None, Field(description="of p for the number of tests; default: the baseline's")
     ] = None
-    examples: Annotated[int, Field(ge=0, le=100, description="rows listed for each metric and cause")] = 3
+    examples: Annotated[int, Field(ge=0, le=100, description="rows listed for each metric")] = 3
 
 
 class _TrendQuery(QueryParameters):

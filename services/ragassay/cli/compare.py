@@ -41,7 +41,7 @@ Correct = Annotated[
     str | None,
     Option("--correction", metavar="NAME", help=f"For many tests: {', '.join(_CORRECTIONS)}. [the baseline's]"),
 ]
-Examples = Annotated[int, Option("--examples", metavar="N", min=0, help="Examples listed for each metric and cause.")]
+Examples = Annotated[int, Option("--examples", metavar="N", min=0, help="Examples listed for each metric.")]
 Detect = Annotated[
     float | None, Option("--detect", metavar="X", help="Instead, say how many queries show a mean difference of X.")
 ]

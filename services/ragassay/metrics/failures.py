@@ -16,9 +16,8 @@ incomplete       the answer leaves facts out
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Literal
 
 from ragassay.core.models import FrozenModel, Result, Score, Verdict
 from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
@@ -56,37 +55,6 @@ class Attribution(FrozenModel):
     why: str
 
 
-class FailureExample(FrozenModel):
-    """One row that failed, and why."""
-
-    query_id: str
-    query: str
-    why: str
-
-
-class CauseCount(FrozenModel):
-    """How many rows failed for one cause, and the first few of them in the dataset's order."""
-
-    n: int
-    examples: tuple[FailureExample, ...]
-
-
-class Failures(FrozenModel):
-    """The rows of one system that are not accurate, by cause.
-
-    ``rows`` = ``accurate`` + ``inaccurate`` + ``unknown``. ``causes`` and ``unattributed`` (rows by the reason why no
-    cause was found) add up to ``inaccurate``; ``unknown_reasons`` to ``unknown``: the rows without an accuracy.
-    """
-
-    rows: int
-    accurate: int
-    inaccurate: int
-    unknown: int
-    causes: dict[Cause, CauseCount]
-    unattributed: dict[str, int]
-    unknown_reasons: dict[str, int]
-
-
 LOWEST_GOOD_RANK = 3  # a first relevant document below this rank is a ranking miss
 OFF_TOPIC_UP_TO = 0.25  # relevance "none" or "barely"
 FAITHFUL_FROM = 0.8  # below it too little of the answer is supported
@@ -116,39 +84,6 @@ def failure(row: Result) -> FailureName | None:
     if found := attribute(row):
         return found.cause or "not_attributed"
     return "not_scored" if row.failed else None
-
-
-def failures(rows: Iterable[Result], *, examples: int = 3) -> Failures:
-    """The failures of one system by cause, with up to ``examples`` rows each."""
-    counts: Counter[Cause | None] = Counter()
-    first: dict[Cause | None, list[FailureExample]] = {}
-    unattributed: Counter[str] = Counter()
-    unknown: Counter[str] = Counter()
-    total = 0
-    for row in rows:
-        total += 1
-        if attribution := attribute(row):
-            counts[attribution.cause] += 1
-            if attribution.cause is None:
-                unattributed[attribution.why] += 1
-            if len(of_cause := first.setdefault(attribution.cause, [])) < examples:
-                of_cause.append(FailureExample(query_id=row.query_id, query=row.query, why=attribution.why))
-        accurate = row.scores.get("accurate")
-        if accurate is None or accurate.value is None:
-            unknown["accurate was not computed" if accurate is None else str(accurate.reason)] += 1
-    return Failures(
-        rows=total,
-        accurate=total - counts.total() - unknown.total(),
-        inaccurate=counts.total(),
-        unknown=unknown.total(),
-        causes={
-            cause: CauseCount(n=counts[cause], examples=tuple(first[cause]))
-            for cause in get_args(Cause)
-            if cause in counts
-        },
-        unattributed=dict(sorted(unattributed.items())),
-        unknown_reasons=dict(sorted(unknown.items())),
-    )
 
 
 def _cause(row: Result) -> tuple[Cause | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -225,11 +226,11 @@ def _more_tables(comparison: Comparison) -> Iterator[Table]:
         note = "All rows of each system count here, matched or not. " if is_partial else ""
         note = f"{note}{frontier(comparison.pareto)}".rstrip()
         yield Table("Accuracy, cost and latency", ("system", *known), rows, note)
-    counts: dict[str, dict[Any, int]] = {}
+    counts = defaultdict[str, dict[Any, int]](dict)
     for name, side in sides.items():
-        counts[name] = {cause: found.n for cause, found in side.failures.causes.items()}
-        counts[name]["not_attributed"] = sum(side.failures.unattributed.values())
-    if failed := what_went_wrong(counts, {name: side.failures.rows for name, side in sides.items()}):
+        if fixes := side.fix_first:
+            counts[name] = {fix.cause: fix.rows for fix in fixes.causes} | {"not_attributed": fixes.unattributed}
+    if failed := what_went_wrong(counts, {name: side.queries for name, side in sides.items()}):
         yield failed
 
 

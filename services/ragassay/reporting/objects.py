@@ -12,9 +12,10 @@ from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison as ComparisonDocument
 from ragassay.core.errors import AssayError, BadSettings, UnknownName
 from ragassay.core.formatting import number
+from ragassay.core.models import Result
 from ragassay.core.report import Aggregate, FixFirst, ReportWithResults
 from ragassay.core.settings import Settings
-from ragassay.metrics.failures import Failures, failures
+from ragassay.metrics.failures import attribute
 from ragassay.reporting import comparison, costs, gates
 from ragassay.reporting.exporters import Exporters
 from ragassay.reporting.failing import headline, why, worst_first
@@ -74,9 +75,14 @@ class Report(Printable, ReportWithResults):
         return next(iter(by_system.values())) if len(by_system) == 1 else by_system
 
     @property
-    def failures(self) -> dict[str, Failures]:
-        """For each system how many answers are not accurate, for which causes, with examples."""
-        return {name: failures(self.results_of(name)) for name in self.systems}
+    def failures(self) -> dict[str, dict[str, list[Result]]]:
+        """For each system its rows that are not accurate, by the cause, or ``not_attributed``."""
+        by_system: dict[str, dict[str, list[Result]]] = {name: {} for name in self.systems}
+        for name, causes in by_system.items():
+            for row in self.results_of(name):
+                if attribution := attribute(row):
+                    causes.setdefault(attribution.cause or "not_attributed", []).append(row)
+        return by_system
 
     @property
     def fix_first(self) -> dict[str, FixFirst | None]:

@@ -57,7 +57,7 @@ def compare(
     takes them, datasets included, evaluated with ``options`` first. Rows are matched by ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
     alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none"); default: the baseline's own.
-    examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
+    examples: rows listed for each metric. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
     metric_names = None
