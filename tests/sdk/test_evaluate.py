@@ -132,7 +132,7 @@ def test_keywords_beat_the_file_section_by_section(rows, tmp_path):
     ("options", "error", "says"),
     [
         ({}, BadSettings, "data is missing; give rows or a path"),
-        ({"concurrency": 2}, BadSettings, "unknown option concurrency; it belongs in performance"),
+        ({"concurrency": 2}, BadSettings, "unknown key concurrency; it belongs in performance"),
         ({"gates": []}, BadSettings, "gates: gates are checked by ragassay.gate"),
         ({"metrics": [len]}, BadSettings, "<built-in function len>' is no metric"),
         ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: ...}, is a list of 1"),

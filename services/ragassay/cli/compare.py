@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ragassay.analysis.difference import Difference
     from ragassay.analysis.models import Comparison
     from ragassay.config import ProjectConfig
-    from ragassay.sdk.evaluation import InMemory
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 _TWO = "ragassay compare A.jsonl B.jsonl; of one file with two columns of answers, evaluate each: --map answer=COLUMN --name NAME"
@@ -94,13 +93,11 @@ def compare(
     import_plugins(options.pop("plugins", None))
     asked = None if metrics is None else split_names(metrics)
 
-    def configure(data: str) -> tuple[ProjectConfig, InMemory]:
-        from ragassay.sdk.evaluation import NOTHING
-
+    def configure(data: str) -> ProjectConfig:
         if len(runs) == 1:
             raise BadInput(f"a comparison needs two systems, {data} is one", hint=_TWO)
         configuration = configured(config, {**options, "metrics": metrics}, data=Path(data))
-        return configuration.model_copy(update={"systems": {}}), NOTHING
+        return configuration.model_copy(update={"systems": {}})
 
     if correction is not None:
         correction_named(correction, where="--correction")

@@ -48,7 +48,7 @@ def evaluate(
     With --server a service evaluates recorded responses, and with --system NAME the systems that its operator registered.
     """
     from ragassay.core.settings import Settings
-    from ragassay.sdk.evaluation import begin, check_outputs, has_several, inputs_by_dataset, resumed, runtime_for
+    from ragassay.sdk.evaluation import begin, check_outputs, inputs_by_dataset, resumed, runtime_for
 
     if no_wait and server is None:
         raise BadSettings("--no-wait is about a service", hint="add --server URL")
@@ -88,7 +88,7 @@ def evaluate(
             with warnings_shown():
                 estimate(runtime, spec, inputs, err=not dry_run)
         if not dry_run:
-            begun = begin(runtime, configuration, inputs, several=has_several(configuration))
+            begun = begin(runtime, configuration, inputs)
             _complete(runtime, begun, reporter, [*configuration.output], as_json=as_json)
 
 

@@ -22,7 +22,7 @@ from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.inputs import Inputs
 from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison
-from ragassay.sdk.evaluation import InMemory, configured, evaluated, notice_unscored, read_inputs, runtime_for
+from ragassay.sdk.evaluation import configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
 from ragassay.sdk.options import RunOptions
 from ragassay.sdk.progress import Reporter
@@ -65,11 +65,11 @@ def compare(
         metric_names = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
     references = [one for one in (a, b) if one is not None]
 
-    def configure(data: Any) -> tuple[ProjectConfig, InMemory]:
-        configuration, in_memory = configured(data, {**options, "metrics": metric_names})
+    def configure(data: Any) -> ProjectConfig:
+        configuration = configured(data, {**options, "metrics": metric_names})
         if len(references) > 1 and options.get("systems") is None:  # those of a file are about its own data
             configuration = configuration.model_copy(update={"systems": {}})
-        return configuration, in_memory
+        return configuration
 
     sides = _named(sides_of(references, configure, Reporter()))
     new = [side for side in sides if isinstance(side, Unevaluated)]
@@ -88,7 +88,7 @@ def compare(
 
 def sides_of(
     references: Sequence[Any],
-    configure: Callable[[Any], tuple[ProjectConfig, InMemory]],
+    configure: Callable[[Any], ProjectConfig],
     reporter: Reporter,
     server: str | None = None,
 ) -> list[Side | Unevaluated]:
@@ -116,8 +116,8 @@ def sides_of(
                 raise BadSettings(f"{place} is named twice", hint="name another file, or a run")
             rows.append(place)
             reference, name = place, name or place
-        configuration, in_memory = configure(reference)
-        read = read_inputs(configuration, reporter, in_memory)
+        configuration = configure(reference)
+        read = read_inputs(configuration, reporter)
         sides.append(Unevaluated(read, configuration.evaluation, system, name or configuration.name))
     return sides
 

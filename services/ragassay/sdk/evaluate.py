@@ -14,7 +14,6 @@ from ragassay.sdk.evaluation import (
     begin,
     completed,
     configured,
-    has_several,
     inputs_by_dataset,
     notice_unscored,
     runtime_for,
@@ -92,13 +91,12 @@ async def _evaluated(data: Any, options: Mapping[str, Any], reporter: Reporter) 
     """The work itself."""
     if "gates" in options:
         raise BadSettings("gates are checked by ragassay.gate", where="gates")
-    configuration, in_memory = configured(data, options)
-    several = has_several(configuration, in_memory)
-    if options.get("baseline") is not None and not several:
+    configuration = configured(data, options)
+    if options.get("baseline") is not None and not configuration.datasets:
         raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
-    inputs = inputs_by_dataset(configuration, reporter, in_memory)
+    inputs = inputs_by_dataset(configuration, reporter)
     runtime = runtime_for(*inputs.values())
-    result = await completed(runtime, begin(runtime, configuration, inputs, several=several), reporter)
+    result = await completed(runtime, begin(runtime, configuration, inputs), reporter)
     for about, report in result.items() if isinstance(result, Benchmark) else [("", result)]:
         notice_unscored(report, reporter, about and f"{about}: ")
     for path in configuration.output:

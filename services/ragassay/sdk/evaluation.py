@@ -12,13 +12,13 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from ragassay import config as configurations
-from ragassay.config import Override, ProjectConfig, section_of, sections
+from ragassay.config import Override, ProjectConfig, sections
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
 from ragassay.core.eval_config import RunConfig
 from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
-from ragassay.core.validation import shown, suggestion
+from ragassay.core.validation import shown
 from ragassay.datasets.versions import DatasetStore
 from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
@@ -32,7 +32,6 @@ from ragassay.reporting import comparison
 from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import PLACE, Benchmark, no_comparison
-from ragassay.sdk.options import EvalOptions
 from ragassay.sdk.progress import Reporter, resume_command
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
 from ragassay.storage.datasets import open_data
@@ -42,18 +41,6 @@ from ragassay.systems.functions import by_name, is_function
 
 _NO_OUTPUT = logging.NullHandler()
 _OPTION = TypeAdapter(Any)
-_NAMED = ("metrics", "judge", "systems", "datasets", "baseline", "gates", "config")  # keywords of their own
-
-
-class InMemory(NamedTuple):
-    """What is given as an argument: data in memory, and all systems and datasets in their order; None: the configuration's."""
-
-    data: Any = None
-    systems: Mapping[str, Any] | None = None
-    datasets: Mapping[str, Any] | None = None
-
-
-NOTHING = InMemory()
 
 
 class Begun(NamedTuple):
@@ -68,25 +55,22 @@ class Begun(NamedTuple):
         return self.benchmark.id if self.benchmark else next(iter(self.runs.values())).record.id
 
 
-def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> tuple[ProjectConfig, InMemory]:
-    """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
+def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True) -> ProjectConfig:
+    """The configuration that keywords give, over the environment and the file ``config``.
 
-    Raises BadSettings, UnknownName.
+    Its ``data``, ``systems`` and ``datasets`` are what is given, files and what is in memory. Raises BadSettings, UnknownName.
     """
     values = {key: value for key, value in options.items() if value is not None}
     path = values.pop("config", None)
-    for key in values:
-        _check_key(key)
     if "judge" in values and "judges" in values:
         raise BadSettings("judge is short for judges=[...]", hint="give one of the two")
     if isinstance(data, str | Path):
         values["data"], data = str(data), None
-    named = {key: values.get(key) for key in ("systems", "datasets")}
+    named = {key: values[key] for key in ("systems", "datasets") if key in values}
     for key, choices in named.items():
-        if isinstance(choices, Mapping):
-            values[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
-        elif choices is not None:
+        if not isinstance(choices, Mapping):
             raise BadSettings(f"should be {{name: ...}}, is {shown(choices)}", where=key)
+        values[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
     if "metrics" in values:
         values["metrics"] = _metrics(values["metrics"])
     if "judge" in values and not isinstance(values["judge"], Mapping):
@@ -98,14 +82,13 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
     if isinstance(values.get("output"), str | Path):
         values["output"] = [values["output"]]
     configuration = configurations.load(None if path is None else Path(path), _overrides(values))
-    if data is None and needs_data and not (configuration.data or configuration.datasets or named["datasets"]):
+    if data is None and needs_data and not (configuration.data or configuration.datasets or named.get("datasets")):
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
-    in_files: dict[str, Mapping[str, Any]] = {"systems": configuration.systems, "datasets": configuration.datasets}
-    chosen = {
-        key: None if choices is None else {name: in_files[key].get(name, one) for name, one in choices.items()}
-        for key, choices in named.items()
-    }
-    return configuration, InMemory(data, **chosen)
+    in_memory: dict[str, Any] = {} if data is None else {"data": data}
+    for key, choices in named.items():
+        in_files = getattr(configuration, key)
+        in_memory[key] = {name: in_files.get(name, one) for name, one in choices.items()}
+    return configuration.model_copy(update=in_memory)
 
 
 def _overrides(values: Mapping[str, Any]) -> Iterator[Override]:
@@ -119,14 +102,6 @@ def _overrides(values: Mapping[str, Any]) -> Iterator[Override]:
             yield from (Override((key, inner), one, "evaluate") for inner, one in plain.items())
         else:
             yield Override((key,), plain, "evaluate")
-
-
-def _check_key(key: str) -> None:
-    known = {*EvalOptions.__annotations__, *_NAMED}
-    if key not in known:
-        section = section_of(key)
-        hint = suggestion(key, known) if section is None else f"it belongs in {section}: {section}={{'{key}': ...}}"
-        raise BadSettings(f"unknown option {key}", hint=hint)
 
 
 def _is_in_files(one: Any) -> bool:
@@ -145,15 +120,15 @@ def _metrics(metrics: Any) -> list[str]:
     return [name_of(one) for one in metrics]
 
 
-def read_inputs(configuration: ProjectConfig, reporter: Reporter, in_memory: InMemory = NOTHING) -> Inputs:
+def read_inputs(configuration: ProjectConfig, reporter: Reporter) -> Inputs:
     """Everything that is evaluated on one dataset, read, with a warning for each doubtful row.
 
     Raises what ``evaluation.inputs.load`` raises.
     """
     if configuration.datasets:
         raise BadSettings("datasets: here one dataset is evaluated", hint="name it: data")
-    systems = configuration.systems if in_memory.systems is None else in_memory.systems
-    data = in_memory.data if in_memory.data is not None else configuration.data
+    data: Any = configuration.data
+    systems = configuration.systems
     if data is not None:
         store = DatasetStore.of_folder(Settings().home)
         data = open_data(store, data, **configuration.reading, other_files=has_recorded(systems))
@@ -165,32 +140,23 @@ def read_inputs(configuration: ProjectConfig, reporter: Reporter, in_memory: InM
     return read
 
 
-def has_several(configuration: ProjectConfig, in_memory: InMemory = NOTHING) -> bool:
-    """Are datasets named? Their systems are compared then, and the result is a ``Benchmark``."""
-    return bool(configuration.datasets or in_memory.datasets)
-
-
 def check_outputs(paths: Sequence[Path], *, several: bool) -> None:
     """Raise UnknownName, MissingExtra or BadSettings for a file that can't be written."""
     for path in paths:
         (comparison.EXPORTERS if several and PLACE not in str(path) else EXPORTERS).check([path])
 
 
-def inputs_by_dataset(
-    configuration: ProjectConfig, reporter: Reporter, in_memory: InMemory = NOTHING
-) -> dict[str, Inputs]:
+def inputs_by_dataset(configuration: ProjectConfig, reporter: Reporter) -> dict[str, Inputs]:
     """Everything that is evaluated, read, by dataset; the files to write are checked first.
 
     Raises what ``read_inputs`` and ``check_outputs`` raise, and BadSettings for what is missing.
     """
-    several = has_several(configuration, in_memory)
-    check_outputs(configuration.output, several=several)
-    if not several:
-        read = read_inputs(configuration, reporter, in_memory)
+    datasets, systems = configuration.datasets, configuration.systems
+    check_outputs(configuration.output, several=bool(datasets))
+    if not datasets:
+        read = read_inputs(configuration, reporter)
         return {read.dataset.name: read}
-    datasets = configuration.datasets if in_memory.datasets is None else in_memory.datasets
-    systems = configuration.systems if in_memory.systems is None else in_memory.systems
-    if in_memory.data is not None or configuration.data is not None:
+    if configuration.data is not None:
         hint = "give one of them: datasets: {faq: faq.jsonl}, or data: faq.jsonl"
         raise BadSettings("data and datasets are both given", hint=hint)
     if not systems:
@@ -202,11 +168,12 @@ def inputs_by_dataset(
         except ValueError as error:
             raise BadSettings(str(error).replace("system", "dataset", 1), where="datasets") from None
         update = {
+            "data": place,
             "datasets": {},
             "corpus": configuration.corpus and _named(configuration.corpus, dataset),
             "systems": {name: _part(name, one, dataset, len(datasets)) for name, one in systems.items()},
         }
-        read = read_inputs(configuration.model_copy(update=update), reporter, InMemory(place))
+        read = read_inputs(configuration.model_copy(update=update), reporter)
         every[dataset] = replace(read, dataset=read.dataset.model_copy(update={"name": dataset}))
     return every
 
@@ -240,8 +207,8 @@ def runtime_for(*inputs: Inputs, settings: Settings | None = None) -> Runtime:
     return Runtime(settings or Settings(), functions)
 
 
-def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs], *, several: bool) -> Begun:
-    """Write new runs down, one for each dataset; with ``several``, as one benchmark.
+def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, Inputs]) -> Begun:
+    """Write new runs down, one for each dataset; where ``datasets`` are named, as one benchmark.
 
     Its record is written first, so that no run that a kill leaves is taken for one on its own. Raises what ``local.start``
     raises, UnknownName for a baseline that is no system, and BadSettings for a file of the comparison if there is one system.
@@ -250,7 +217,7 @@ def begin(runtime: Runtime, configuration: ProjectConfig, inputs: Mapping[str, I
     # what can't be evaluated is refused before anything is written
     records = {name: prepare(spec, read, new_run_id(spec.name or name)) for name, read in inputs.items()}
     benchmark = None
-    if several:
+    if configuration.datasets:
         systems = list(next(iter(inputs.values())).systems)
         if baseline is not None and baseline not in systems:
             raise UnknownName("baseline", baseline, systems)

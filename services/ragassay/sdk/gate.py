@@ -21,8 +21,6 @@ from ragassay.metrics.composite import custom_metrics
 from ragassay.reporting.gates import log_missed
 from ragassay.reporting.objects import Gates
 from ragassay.sdk.evaluation import (
-    NOTHING,
-    InMemory,
     check_outputs,
     configured,
     evaluated,
@@ -58,9 +56,9 @@ def gate(
     The other arguments are those of ``evaluate``. Raises what ``evaluate`` raises, and BadSettings without a gate.
     """
     named = {"gates": gates, "baseline": baseline, "metrics": metrics, "judge": judge, "systems": systems}
-    configuration, in_memory = configured(data, {**named, "config": config, **options}, needs_data=run is None)
+    configuration = configured(data, {**named, "config": config, **options}, needs_data=run is None)
     reporter = Reporter(progress)
-    results, report = check(configuration, reporter, in_memory, run)
+    results, report = check(configuration, reporter, run)
     notice_unscored(report, reporter)
     return Gates(**dict(results))
 
@@ -68,7 +66,6 @@ def gate(
 def check(
     configuration: ProjectConfig,
     reporter: Reporter,
-    in_memory: InMemory = NOTHING,
     run: str | None = None,
     where: str | None = None,
 ) -> tuple[GateReport, ReportWithResults]:
@@ -90,7 +87,7 @@ def check(
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
         check_outputs(configuration.output, several=False)
-        read = read_inputs(configuration, reporter, in_memory)
+        read = read_inputs(configuration, reporter)
         computed = [
             metric.name for metric in choose_metrics(configuration.evaluation, read.joined(), read.dataset.name)
         ]
