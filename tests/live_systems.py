@@ -7,7 +7,7 @@ from ragassay.core.models import Message, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import RequestTimer
 from ragassay.systems.http import HttpClient, HttpConfig
-from ragassay.systems.runner import JournaledSystem, LiveSystem
+from ragassay.systems.runner import JournaledSystem, LiveSystem, LoadController
 
 
 def ask(queries, *, url, journal=None, ahead=False, **options):
@@ -20,7 +20,7 @@ def respond(config, queries, journal=None, *, ahead=False, asks=None):
 
     async def all_of_them():
         reached = asks or HttpClient(config, "systems.live")
-        system = LiveSystem("live", config, reached)
+        system = LiveSystem("live", LoadController(config, reached))
         journaled = JournaledSystem(system, journal or MemoryJournal())
         samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
         try:

@@ -15,7 +15,7 @@ from ragassay.core.models import Response, Sample
 from ragassay.llm.journal import MemoryJournal
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient, RegisteredConfig, make_client, system
-from ragassay.systems.runner import JournaledSystem, LiveSystem
+from ragassay.systems.runner import JournaledSystem, LiveSystem, LoadController
 
 OWN = """
 def ask(query):
@@ -29,7 +29,7 @@ retriever = Retriever()
 
 
 def ask(function, queries=("capital?",), **options):
-    system = LiveSystem("f", LiveOptions(**options), FunctionClient(function))
+    system = LiveSystem("f", LoadController(LiveOptions(**options), FunctionClient(function)))
 
     async def all_of_them():
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
@@ -78,7 +78,7 @@ def test_respond_of_a_journaled_system_asks_a_row_once_even_if_it_failed():
         return "Paris."
 
     async def work():
-        system = LiveSystem("f", LiveOptions(), FunctionClient(function))
+        system = LiveSystem("f", LoadController(LiveOptions(), FunctionClient(function)))
         responses = [await JournaledSystem(system, journal).respond(row) for row in rows]
         await system.close()
         return [response.error for response in responses]

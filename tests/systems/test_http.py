@@ -20,7 +20,7 @@ from ragassay.storage.folder import FolderStore
 from ragassay.systems.base import LiveOptions
 from ragassay.systems.functions import FunctionClient
 from ragassay.systems.http import HttpClient, HttpConfig, OpenAIConfig
-from ragassay.systems.runner import LiveSystem
+from ragassay.systems.runner import LiveSystem, LoadController
 
 REASONS = {
     "redirects": "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed",
@@ -300,7 +300,7 @@ def test_query_all_ends_with_the_first_response_that_can_not_be_kept():
     def keep(sample, _):
         raise OSError(f"disk full at {sample.query}")
 
-    system = LiveSystem("live", LiveOptions(concurrency=1), FunctionClient(lambda query: query))
+    system = LiveSystem("live", LoadController(LiveOptions(concurrency=1), FunctionClient(lambda query: query)))
     with pytest.raises(OSError, match="disk full at a"):
         asyncio.run(system.query_all([Sample(query_id=query, query=query) for query in "abc"], keep))
 

@@ -41,16 +41,14 @@ class Reply(FrozenModel):
     """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
 
     ``unreadable``: it was not what was asked for, so that no later run takes it from a cache.
-    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``model`` and
-    ``system_fingerprint``: what the provider says that it answered with. ``alternatives``: where in the text, by character,
-    the model hesitated, and the probabilities of the token there, first, and of others; None where no probabilities were
-    asked for or given.
+    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``model``: what
+    the provider says that it answered with. ``alternatives``: where in the text, by character, the model hesitated, and the
+    probabilities of the token there, first, and of others; None where no probabilities were asked for or given.
     """
 
     text: str
     finish_reason: str = "stop"
     model: str = ""
-    system_fingerprint: str = ""
     usage: Usage = Usage()
     waste: Usage = Usage()
     unreadable: bool = False

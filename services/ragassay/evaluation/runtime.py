@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragassay import llm as language_models
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import JudgeConfig, RunConfig
 from ragassay.core.protocols import Embedder, Journal, Judge
-from ragassay.core.report import Built, Called, Source
+from ragassay.core.report import Built, Source
 from ragassay.core.settings import NEVER_SENT, Settings
 from ragassay.datasets.corpus import Corpus
 from ragassay.embeddings import LocalEmbedder, unavailable
@@ -27,7 +27,6 @@ from ragassay.llm.journal import CallScope
 from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.metric import Metric, parse
 from ragassay.storage.protocol import RunRecord
-from ragassay.systems.base import LiveOptions, SystemClient
 from ragassay.systems.builtin import Answerer, BuiltIn, Extractive, Generative
 from ragassay.systems.functions import (
     Function,
@@ -164,15 +163,6 @@ def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
     return settings.api_key if api_base.rstrip("/") == (settings.api_base or api_base).rstrip("/") else None
 
 
-class _SharedSystem(NamedTuple):
-    """What runs that call a system at the same time share, and the configuration that it was made of."""
-
-    configuration: Mapping[str, Any]
-    options: LiveOptions
-    client: SystemClient
-    load: LoadController
-
-
 class Runtime:
     """Judges, prices, embedding model and systems under test, built from the settings once in a process and kept.
 
@@ -193,7 +183,7 @@ class Runtime:
         self._embedder = cache(lambda model: embedder(model, threads))
         self._scoring: OrderedDict[str, ScoringConfig] = OrderedDict()
         self._retrievers: OrderedDict[str, Retriever] = OrderedDict()
-        self._live: dict[str, _SharedSystem] = {}
+        self._live: OrderedDict[str, LoadController] = OrderedDict()  # runs at the same time share its limits
         self._corpora: dict[str, Corpus] = {}
 
     def scoring_of(self, record: RunRecord) -> ScoringConfig:
@@ -226,7 +216,8 @@ class Runtime:
                 scope = CallScope(journal, name)
                 live[name] = BuiltIn(name, system, retriever, answerer(system, self.settings, config.prices, scope))
             elif source.called is not None:
-                live[name] = self._called(name, source.called)
+                reach = partial(self._reached, name, source.called.configuration)
+                live[name] = LiveSystem(name, _kept(self._live, f"{name} {source.digest}", reach))
         return live
 
     def _retriever(self, built: Built, system: SystemConfig, embedder: Embedder | None) -> Retriever:
@@ -238,24 +229,17 @@ class Runtime:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         return Retriever(system, corpus, cache=self.settings.home / "cache" / "indexes", embedder=embedder)
 
-    def _called(self, name: str, called: Called) -> LiveSystem:
-        """The system that is called; runs at the same time share its client and its limit of queries in flight."""
-        if name not in self._live or self._live[name].configuration != called.configuration:
-            options, client = self._client(name, called.configuration)
-            self._live[name] = _SharedSystem(called.configuration, options, client, LoadController(options))
-        shared = self._live[name]
-        return LiveSystem(name, shared.options, shared.client, shared.load)
-
-    def _client(self, name: str, configuration: Mapping[str, Any]) -> tuple[LiveOptions, SystemClient]:
+    def _reached(self, name: str, configuration: Mapping[str, Any]) -> LoadController:
         where, kind = f"systems.{name}", configuration.get("kind")
         if kind == "http":
             http = HttpConfig.model_validate(configuration)
-            return http, HttpClient(http, where)
+            return LoadController(http, HttpClient(http, where))
         if kind == "python":
             python = FunctionConfig.model_validate(configuration)
-            return python, FunctionClient(self._functions.get(name) or function_of(python, where))
+            function = self._functions.get(name) or function_of(python, where)
+            return LoadController(python, FunctionClient(function))
         registered = RegisteredConfig.model_validate(configuration)
-        return registered, make_client(registered, where)
+        return LoadController(registered, make_client(registered, where))
 
 
 def _kept(kept: OrderedDict[str, V], key: str, make: Callable[[], V]) -> V:

@@ -337,7 +337,6 @@ class LLM:
             text=text,
             finish_reason=without_surrogates(str(choice.finish_reason or "stop")),
             model=without_surrogates(str(response.model or "")),
-            system_fingerprint=without_surrogates(str(getattr(response, "system_fingerprint", None) or "")),
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
             alternatives=hesitations(choice, text) if state.alternatives else None,
         )

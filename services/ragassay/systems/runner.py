@@ -19,13 +19,13 @@ _MEASURED = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation
 
 
 class LoadController:
-    """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
+    """Reaches one system, in however many runs it is asked: so many queries at once, and each when it is due.
 
     ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended.
     """
 
-    def __init__(self, options: LiveOptions) -> None:
-        self.options, self.users = options, 0
+    def __init__(self, options: LiveOptions, client: SystemClient) -> None:
+        self.options, self.client, self.users = options, client, 0
         self.slots = asyncio.Semaphore(options.concurrency)
         self._warming = asyncio.Lock()
         self._warmed = self._asking = 0
@@ -84,15 +84,12 @@ class LiveSystem:
     """Asks a system for its responses.
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
-    failed are in it. A query that fails is a response with an error. ``client`` and ``load`` are those of all runs that ask
-    the system at the same time.
+    failed are in it. A query that fails is a response with an error. ``load``: that of all runs that ask the system at the
+    same time.
     """
 
-    def __init__(
-        self, name: str, options: LiveOptions, client: SystemClient, load: LoadController | None = None
-    ) -> None:
-        self._name, self.options, self._client = name, options, client
-        self._load, self._began = load or LoadController(options), False
+    def __init__(self, name: str, load: LoadController) -> None:
+        self._name, self._load, self._began = name, load, False
 
     @property
     def name(self) -> str:
@@ -105,12 +102,13 @@ class LiveSystem:
         ``samples`` are taken one by one, when the next one is to be asked.
         """
         self._begin()
-        await self._client.warm_up()
+        await self._load.client.warm_up()
         tasks: set[asyncio.Task[None]] = set()
         with self._load.asking():
             try:
                 for sample in samples:
-                    if self.options.rate is None and len(tasks) >= self.options.concurrency:
+                    options = self._load.options
+                    if options.rate is None and len(tasks) >= options.concurrency:
                         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     for ended in [task for task in tasks if task.done()]:
                         tasks.remove(ended)
@@ -143,7 +141,7 @@ class LiveSystem:
             self._began = False
             self._load.users -= 1
         if not self._load.users:
-            await self._client.close()
+            await self._load.client.close()
 
     def _begin(self) -> None:
         if not self._began:
@@ -152,7 +150,7 @@ class LiveSystem:
 
     async def _ask_when_due(self, sample: Sample, begun: asyncio.Event) -> Response | None:
         """The response to a query that is asked when it is due; ``begun`` is set then."""
-        await self._client.warm_up()
+        await self._load.client.warm_up()
         with self._load.asking():
             async with self._load.warming() as is_warm_up:
                 if is_warm_up:
@@ -182,10 +180,10 @@ class LiveSystem:
         return response
 
     async def _request(self, sample: Sample, began: float) -> Response | None:
-        clock = RequestTimer(began, time.perf_counter() + self.options.timeout_s)
+        clock = RequestTimer(began, time.perf_counter() + self._load.options.timeout_s)
         try:
-            async with asyncio.timeout(self.options.timeout_s):
-                answered = await self._client.ask(sample, clock)
+            async with asyncio.timeout(self._load.options.timeout_s):
+                answered = await self._load.client.ask(sample, clock)
             if answered is None:
                 return None
             response = Response(**{**answered.__dict__, **clock.measured(answered)})
@@ -199,7 +197,7 @@ class LiveSystem:
         return response.model_copy(update={"timing": RequestTiming(attempts=clock.attempts)})
 
     def _late(self, clock: RequestTimer) -> str:
-        within, first_ms = f"{self.options.timeout_s:g} s", clock.first_token_ms
+        within, first_ms = f"{self._load.options.timeout_s:g} s", clock.first_token_ms
         if first_ms is None:
             return f"no answer within {within}"
         return f"the answer had not ended after {within}; its first part came after {first_ms:.0f} ms"
