@@ -71,7 +71,7 @@ def test_a_run_that_is_not_there_is_an_error_that_lists_the_known_ones(tmp_path)
 
 
 def test_nothing_is_written_down_when_no_row_has_a_response(tmp_path):
-    with pytest.raises(NothingToEvaluate, match="--system NAME=FILE"):
+    with pytest.raises(NothingToEvaluate, match="name systems"):
         new_run(tmp_path, [sample(1, response=None)])
     assert list(tmp_path.iterdir()) == []
 

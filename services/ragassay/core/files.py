@@ -188,7 +188,7 @@ def set_aside(rows: Iterable[T], line: Callable[[T], bytes], parse: Callable[[by
 
 
 class LineLog:
-    """A file of JSON Lines that only grows, readable by its owner alone. A line is written whole or not at all."""
+    """A file of JSON Lines that rows are appended to, readable by its owner alone. A line is written whole or not at all."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -208,6 +208,13 @@ class LineLog:
         if whole < len(content):
             logger.warning("%s: the last line is torn and is left out", self._path)
             os.ftruncate(self._file, whole)
+
+    def keep(self, wanted: Callable[[Any], bool]) -> None:
+        """Leave out the rows that are not wanted, in one step; raises DiskFull."""
+        rows = (row for row in read_lines(self._path) if wanted(row))
+        write_whole(self._path, to_lines(rows), private=True)
+        os.close(self._file)
+        self._file = open_private(self._path, os.O_RDWR | os.O_APPEND)
 
     def append(self, row: Any) -> None:
         """Write one row; raises DiskFull, and then nothing of it is kept."""

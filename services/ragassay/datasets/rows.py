@@ -118,7 +118,8 @@ class RowBuilder:
         nested = values.get("response") if self.columns.nested else None
         if not isinstance(nested, Mapping | None):
             bad["response"] = f"should be an object, as in other rows, is {shown(nested)}"
-        if response or self._responses_by or nested is not None:
+        is_flat = self._responses_by is not None and not self.columns.nested
+        if response or is_flat or nested is not None:  # a nested one that is null: the system gave none
             self._drop_duplicates(response)
             response["metadata"] = self._metadata(values, path, of_response, bad)
             fields["response"] = response

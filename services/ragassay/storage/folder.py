@@ -38,7 +38,6 @@ from ragassay.core.files import (
     LineRows,
     locked,
     private_folder,
-    read_lines,
     to_lines,
     write_errors,
     write_whole,
@@ -144,18 +143,16 @@ class FolderRun(Run):
 
         Errors are answered anew: they leave the file first, so that each query is there once.
         """
-        path = self.folder / "responses" / f"{system}.jsonl"
-        log = LineLog(path)
-        log.cut_torn_line()
-        rows = self._pending_rows(system)
-        if failed := {row.query_id for row in rows if row.response and row.response.error is not None}:
-            log.close()
-            kept = (row for row in read_lines(path) if row["query_id"] not in failed)
-            write_whole(path, to_lines(kept), private=True)
-            log = LineLog(path)
-        self._responses_read.pop(system, None)
-        answered = self._responses(system)
+        log = LineLog(self.folder / "responses" / f"{system}.jsonl")
         try:
+            log.cut_torn_line()
+            self._responses_read.pop(system, None)
+            answered = self._responses(system)
+            if failed := {query for query, response in answered.items() if response and response.error is not None}:
+                failed &= {row.query_id for row in self._pending_rows(system)}
+                log.keep(lambda row: row["query_id"] not in failed)
+                self._responses_read.pop(system)
+                answered = self._responses(system)
             yield (
                 (row for row in self._pending_rows(system) if row.query_id not in answered),
                 lambda row, response: log.append(_response_row(row.query_id, response)),
