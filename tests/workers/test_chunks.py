@@ -349,3 +349,19 @@ def test_a_system_that_is_called_is_asked_under_one_lock_over_all_jobs(jobs, sto
     store.redis.delete(claim.lock.name)  # its time was over
     assert not store.renew(claim)
     assert store.claim(first).lock.owned()
+
+
+def test_of_two_workers_that_find_a_system_free_one_asks_it(jobs, store, monkeypatch):
+    job, claim = submit(jobs, 60), store._claim
+    store.redis.hset(store.key(job, "meta"), "called", b'["default"]')
+    taken = store._lock("ra:asks:default")
+
+    def another_is_first(*arguments):
+        claimed = claim(*arguments)
+        taken.acquire()
+        return claimed
+
+    monkeypatch.setattr(store, "_claim", another_is_first)
+    assert store.claim(job) is None
+    assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0", b"default:1"]
+    assert store.redis.zrange("ra:asks:default:waiting", 0, -1) == [job.encode()]

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -48,16 +48,11 @@ class RedisServer(FrozenModel):
         return f"{self.version}: {megabytes(self.used_bytes)} {limit}, {self.eviction}, {kept}"
 
 
-class ServiceHealth(FrozenModel):
-    """The service by the clock of its Redis. Nothing needs attention if there are no ``problems`` and ``job_problems``.
+class ServiceParts(FrozenModel):
+    """The parts of the service by the clock of its Redis: without ``problems`` no part needs attention.
 
-    The latter name jobs, which is not for everybody.
-
-    ``waiting``: messages by queue; ``taken`` by workers and not done. ``jobs``: those that have not ended, by status;
-    ``listed``: all; ``stalled``: those with waiting chunks of which none was claimed for a minute, while no chunk of any
-    job is worked on. ``chunk_age_s``: since the oldest job with waiting chunks was submitted; ``unclaimed_s``: the longest
-    time for which such a job has got no worker. ``jobs_waiting``: for a provider; ``outage_s``: the longest of them.
-    ``schedule_overdue_s``: the longest time for which a schedule has been due.
+    ``waiting``: messages by queue; ``taken`` by workers and not done. ``schedule_overdue_s``: the longest time for which a
+    schedule has been due.
     """
 
     redis: tuple[RedisServer, ...]
@@ -66,6 +61,20 @@ class ServiceHealth(FrozenModel):
     beats: int
     waiting: dict[str, int]
     taken: int
+    schedule_overdue_s: float
+    ready: bool
+    problems: tuple[str, ...]
+
+
+class ServiceHealth(ServiceParts):
+    """The service with its jobs. ``job_problems`` name jobs, which is not for everybody.
+
+    ``jobs``: those that have not ended, by status; ``listed``: all; ``stalled``: those with waiting chunks of which none was
+    claimed for a minute, while no chunk of any job is worked on. ``chunk_age_s``: since the oldest job with waiting chunks was
+    submitted; ``unclaimed_s``: the longest time for which such a job has got no worker. ``jobs_waiting``: for a provider;
+    ``outage_s``: the longest of them.
+    """
+
     jobs: dict[str, int]
     listed: int
     stalled: tuple[str, ...]
@@ -75,27 +84,11 @@ class ServiceHealth(FrozenModel):
     unclaimed_s: float
     jobs_waiting: int
     outage_s: float
-    schedule_overdue_s: float
-    ready: bool
-    problems: tuple[str, ...]
     job_problems: tuple[str, ...]
 
 
-class _Parts(NamedTuple):
-    """The parts of the service; the fields are those of ``ServiceHealth``. ``due``: for how many seconds each schedule has been."""
-
-    redis: list[RedisServer]
-    workers: int
-    beats: int
-    waiting: dict[str, int]
-    taken: int
-    due: list[float]
-    ready: bool
-    problems: list[str]
-
-
-def parts(store: RedisStore, broker: str | None = None) -> _Parts:
-    """Ask Redis how the parts of the service are, without its jobs; ``broker``: the address of the broker's Redis if another.
+def parts(store: RedisStore, broker: str | None = None) -> ServiceParts:
+    """Ask Redis how the parts of the service are; ``broker``: the address of the broker's Redis if that is another one.
 
     Raises redis's errors if the Redis of the jobs does not answer.
     """
@@ -108,9 +101,8 @@ def parts(store: RedisStore, broker: str | None = None) -> _Parts:
             waiting, taken = depths(connection)
     except RedisError as error:
         problems.append(f"the broker does not answer ({error}): jobs wait")
-    ready = not problems
+    workers, beats, ready = store.alive("worker"), store.alive("beat"), not problems
     problems += [problem for server in redis for problem in server.problems]
-    workers, beats = store.alive("worker"), store.alive("beat")
     if not workers:
         problems.append("no worker is running: jobs wait; start one: ragassay serve worker")
     if not beats:
@@ -120,7 +112,17 @@ def parts(store: RedisStore, broker: str | None = None) -> _Parts:
     due = _overdue_s(store)
     if late := sum(seconds > OVERDUE_S for seconds in due):
         problems.append(f"schedules that are due and that no scheduler has started for {OVERDUE_S} s: {late}")
-    return _Parts(redis, workers, beats, waiting, taken, due, ready and workers > 0, problems)
+    return ServiceParts(
+        redis=tuple(redis),
+        workers=workers,
+        processes=store.processes(),
+        beats=beats,
+        waiting=waiting,
+        taken=taken,
+        schedule_overdue_s=max((0.0, *due)),
+        ready=ready and workers > 0,
+        problems=tuple(problems),
+    )
 
 
 def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
@@ -135,12 +137,7 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
     if stalled:
         of_jobs.insert(0, f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
     return ServiceHealth(
-        redis=tuple(service.redis),
-        workers=service.workers,
-        processes=store.processes(),
-        beats=service.beats,
-        waiting=service.waiting,
-        taken=service.taken,
+        **dict(service),
         jobs={status: sum(job.status == status for job in active) for status in ACTIVE},
         listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
         stalled=tuple(stalled),
@@ -150,9 +147,6 @@ def health(store: RedisStore, broker: str | None = None) -> ServiceHealth:
         unclaimed_s=max((0.0, *(_unclaimed_s(job) for job in idle))),
         jobs_waiting=len(outages_s),
         outage_s=max((0.0, *outages_s)),
-        schedule_overdue_s=max((0.0, *service.due)),
-        ready=service.ready,
-        problems=tuple(service.problems),
         job_problems=tuple(of_jobs),
     )
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field, Json, ValidationError
 
 from ragassay.core.errors import Conflict, NotFound
-from ragassay.core.jobs import ENDED, JobStatus, Planned
+from ragassay.core.jobs import ENDED, Alert, JobStatus, Planned
 from ragassay.core.models import FrozenModel
 from ragassay.core.validation import problems
 from ragassay.storage.protocol import ChunkId, RunRecord
@@ -32,11 +31,6 @@ TRANSITIONS: dict[str, dict[JobStatus, tuple[JobStatus, ...]]] = {
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
 DAY_S = 86_400
-_TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent", "body_digest"}
-_COUNTS = {
-    *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
-    *("created_ms", "started_ms", "waiting_since_ms", "probes", "retries"),
-}
 
 
 @dataclass(frozen=True)
@@ -72,16 +66,16 @@ class Retention:
 
 
 class JobState(FrozenModel):
-    """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
+    """All that is known of a job beside its rows, as its hash in Redis holds it. Times are milliseconds since 1970.
 
     ``built``: of built-in systems, the models. ``traceparent``: the span in
     which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key. ``undelivered``: webhooks
     that did not get a notification of it in all tries, and why.
     """
 
-    record: RunRecord
+    record: Json[RunRecord]
     project: str
-    gating: dict[str, Any] = Field(default_factory=dict)
+    gating: Json[dict[str, Any]]
     status: JobStatus
     chunks: int
     rows: int
@@ -97,43 +91,27 @@ class JobState(FrozenModel):
     probes: int = 0
     retries: int = 0  # how often its failed rows were tried again after it had ended
     given_up: str | None = None
-    alerts: tuple[dict[str, Any], ...] = ()
+    alerts: Json[tuple[Alert, ...]] = ()
     error: str | None = None
-    planned: Planned | None = None
+    planned: Json[Planned] | None = None
     traceparent: str | None = None
     body_digest: str | None = None
-    built: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    built: dict[str, Json[tuple[str, ...]]] = Field(default_factory=dict)
     undelivered: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
         """The state that a job's hash holds; raises Conflict where another version of ragassay wrote it."""
+        texts = {name: value.decode() for name, value in meta.items()}
+        known: dict[str, Any] = {name: texts[name] for name in cls.model_fields.keys() & texts.keys()}
+        for group in ("built", "undelivered"):
+            known[group] = {name.partition(":")[2]: texts[name] for name in texts if name.startswith(f"{group}:")}
         try:
-            return cls._of(meta)
+            return cls.model_validate(known)
         except ValidationError as error:
             what = problems(error)[0]
             hint = "another version of ragassay wrote it; start that one, or submit the job again"
             raise Conflict(f"the record of job {job} can't be read: {what}", hint=hint) from None
-
-    @classmethod
-    def _of(cls, meta: Mapping[str, bytes]) -> JobState:
-        texts = {name: meta[name].decode() for name in _TEXTS & meta.keys()}
-        counts = {name: int(meta[name]) for name in _COUNTS & meta.keys()}
-        return cls(
-            record=RunRecord.model_validate_json(meta["record"]),
-            gating=orjson.loads(meta["gating"]),
-            alerts=orjson.loads(meta.get("alerts", b"[]")),
-            planned=orjson.loads(meta.get("planned", b"null")),
-            built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
-            undelivered={
-                name.removeprefix("undelivered:"): value.decode()
-                for name, value in meta.items()
-                if name.startswith("undelivered:")
-            },
-            changed_ms=int(meta["changed_ms"]) if "changed_ms" in meta else None,
-            **texts,
-            **counts,
-        )
 
     @property
     def described(self) -> RunRecord:

@@ -25,7 +25,7 @@ from ragassay.core.errors import (
 )
 from ragassay.core.eval_config import Budget, RunConfig
 from ragassay.core.formatting import json_document
-from ragassay.core.jobs import DEFAULT_PROJECT, Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
+from ragassay.core.jobs import DEFAULT_PROJECT, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.core.report import ReportWithResults
 from ragassay.datasets.dataset import digest_of_samples
 from ragassay.evaluation import aggregate
@@ -107,11 +107,28 @@ class Jobs:
                 return known, False
         try:
             with observability.span("submit", "producer", {"ragassay.job": job}):
-                self._create(job, spec, inputs, gating, body_digest, of_schedule, live)
+                check_memory(self.store)
+                record = prepare(spec, inputs, job)
+                called = (name for name, source in record.systems.items() if source.called)
+                if max_rows := self.registered.max_rows(called):
+                    record = record.model_copy(update={"chunk_size": min(record.chunk_size, max_rows)})
+                self.reports.check_gating(gating, record, inputs.samples)
+                about = {
+                    "gating": gating.model_dump_json(),
+                    "body_digest": body_digest,
+                    "planned": of_schedule.model_dump_json() if of_schedule else None,
+                    "account": live.account if live else None,
+                    "most_account_usd": live.usd if live else None,
+                    "traceparent": observability.traceparent(),
+                }
+                once = bool(of_schedule or body_digest or live)
+                self.store.create(record, inputs.samples, inputs.responses(), about, once=once, listed=live is None)
         except Conflict:
             if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
                 return known, False
             raise
+        submitted = {"event": "job_submitted", "job": job, "rows": record.dataset.rows}
+        logger.info("job %s was submitted", job, extra=submitted)
         self._queue.enqueue(job)
         return self.get(job), True
 
@@ -129,35 +146,6 @@ class Jobs:
         """Raise what ``submit`` would for these; it also refuses if Redis is nearly full, a job has the id, or a key is reused."""
         record = prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
-
-    def _create(
-        self,
-        job: str,
-        spec: RunConfig,
-        inputs: Inputs,
-        gating: Gating,
-        body_digest: str | None,
-        planned: Planned | None,
-        live: LiveJob | None,
-    ) -> None:
-        check_memory(self.store)
-        record = prepare(spec, inputs, job)
-        if max_rows := self.registered.max_rows(name for name, source in record.systems.items() if source.called):
-            record = record.model_copy(update={"chunk_size": min(record.chunk_size, max_rows)})
-        self.reports.check_gating(gating, record, inputs.samples)
-        self.store.create(
-            record,
-            inputs.samples,
-            inputs.responses(),
-            gating=gating.model_dump(mode="json"),
-            body_digest=body_digest,
-            planned=planned,
-            live=live,
-        )
-        if traceparent := observability.traceparent():
-            self.store.redis.hset(self.store.key(record.id, "meta"), "traceparent", traceparent)
-        about = {"event": "job_submitted", "job": record.id, "rows": record.dataset.rows}
-        logger.info("job %s was submitted", record.id, extra=about)
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
@@ -457,7 +445,7 @@ def shown(state: JobState) -> Job:
         progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
         uncertain_calls=state.uncertain_calls,
         retries=state.retries,
-        alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
+        alerts=state.alerts if state.ended else (),
         systems=tuple(record.systems),
         warnings=(
             *record.dataset.warnings,

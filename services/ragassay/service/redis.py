@@ -25,7 +25,7 @@ from redis.lock import Lock
 
 from ragassay.core.blobs import RedisBlobs, packed, unpacked
 from ragassay.core.errors import Conflict
-from ragassay.core.jobs import DEFAULT_PROJECT, ENDED, JobStatus, Planned
+from ragassay.core.jobs import DEFAULT_PROJECT, ENDED, JobStatus
 from ragassay.core.models import Response, Result, Sample
 from ragassay.core.paging import bad_cursor
 from ragassay.datasets.versions import DatasetStore
@@ -113,23 +113,21 @@ class RedisStore(ProjectRedis):
         record: RunRecord,
         samples: Sequence[Sample],
         responses: Mapping[str, Mapping[str, Response]],
+        about: Mapping[str, str | float | None],
         *,
-        gating: dict[str, Any] | None = None,
-        body_digest: str | None = None,
-        planned: Planned | None = None,
-        live: LiveJob | None = None,
+        once: bool,
+        listed: bool,
     ) -> None:
         """Save a job of this project with its input; it is visible only when all of it is there.
 
-        ``body_digest``: what a submission with an idempotency key asked for. With it, or for a ``planned`` run or a ``live``
-        job, the caller has chosen the id so that a repeated submission has the same: raises Conflict if the job exists.
+        ``about``: more fields of its record. ``once``: the caller has chosen the id so that a repeated submission has the
+        same: raises Conflict if the job exists. ``listed``: in the project's list of jobs.
         """
         job, project = record.id, self.project or DEFAULT_PROJECT
         self.knows([job])
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         meta, inputs = self.key(job, "meta"), self.key(job, "inputs")
-        once = any(given is not None for given in (planned, body_digest, live))
         if self.redis.exists(meta):
             raise _exists(job)
         new = self._write_inputs(record, samples, responses)
@@ -138,7 +136,6 @@ class RedisStore(ProjectRedis):
             "status": "queued",
             "project": project,
             "record": record.model_dump_json(),
-            "gating": orjson.dumps(gating or {}),
             "chunks": len(in_turn),
             "chunk_size": record.chunk_size,
             "rows": len(samples) * len(record.systems),
@@ -148,10 +145,7 @@ class RedisStore(ProjectRedis):
             "provider": int(_asks_a_provider(record)),
             **({"called": orjson.dumps(called)} if called else {}),
             **{f"most_{unit}": cap for unit, cap in record.spec.budget if cap is not None},
-            **({"planned": planned.model_dump_json()} if planned else {}),
-            **({"body_digest": body_digest} if body_digest else {}),
-            **({"account": live.account} if live else {}),
-            **({"most_account_usd": live.usd} if live and live.usd is not None else {}),
+            **{name: value for name, value in about.items() if value is not None},
         }
 
         def made(pipe: Any) -> None:
@@ -164,7 +158,7 @@ class RedisStore(ProjectRedis):
             pipe.persist(inputs)
             pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
             pipe.hset(meta, mapping=fields)
-            if live is None:
+            if listed:
                 pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
@@ -379,11 +373,9 @@ class RedisStore(ProjectRedis):
         """
         keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
         try:
-            if claim.lock:
-                claim.lock.reacquire()
+            if claim.lock and not renewed(claim.lock):
+                return False
             return bool(self.run("renew", keys, [str(claim), claim.token, self.lease_ms]))
-        except LockNotOwnedError:
-            return False
         except RedisError:
             return True
 
@@ -527,6 +519,16 @@ class RedisStore(ProjectRedis):
         oldest_ms = self.now_ms() - (self.retention.reports_s + LISTED_S) * 1000
         for listed in self.job_lists():
             self.redis.zremrangebyscore(listed, "-inf", oldest_ms)
+
+
+def renewed(lock: Lock) -> bool:
+    """Keep a lock for longer; False if another process may have it. True while Redis does not answer: none can take it."""
+    try:
+        return lock.reacquire()
+    except LockNotOwnedError:
+        return False
+    except RedisError:
+        return True
 
 
 def _asks(system: str) -> str:

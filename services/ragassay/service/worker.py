@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from redis.exceptions import LockNotOwnedError, RedisError
+from redis.exceptions import RedisError
 
 from ragassay import observability
+from ragassay.core.aio import ignore
 from ragassay.core.errors import Unavailable
 from ragassay.core.protocols import Journal
 from ragassay.evaluation import outage
@@ -21,7 +22,7 @@ from ragassay.evaluation.runtime import Runtime
 from ragassay.llm.journal import CallScope, Circuit, refusing_journal
 from ragassay.service.job_run import JobRun, RetriedRun, run_of
 from ragassay.service.job_state import Claim, JobState
-from ragassay.service.redis import RedisStore
+from ragassay.service.redis import RedisStore, renewed
 from ragassay.service.redis_journal import RedisJournal, Retry
 from ragassay.service.registered import Registered
 from ragassay.storage.protocol import Outcome
@@ -161,17 +162,8 @@ def report_claimed(store: RedisStore, job: str) -> Iterator[bool]:
         yield False
         return
 
-    def renew() -> bool:
-        try:
-            lock.reacquire()
-        except LockNotOwnedError:
-            return False
-        except RedisError:  # no other worker can take it either
-            return True
-        return True
-
     try:
-        with _renewed(store, renew, lambda: None):
+        with _renewed(store, partial(renewed, lock), ignore):
             yield store.status(job) == "finalizing"
     finally:
         with suppress(RedisError):  # the lease ends by itself
