@@ -72,7 +72,7 @@ def test_columns_are_mapped_and_rows_as_we_write_them_are_not(served):
     refused = problem(put(served, "ours", lines([{**ours, "question": "?"}, ours, ours]), columns="ours"), 422)
     assert refused["problems"] == [
         "ours.jsonl:1: question: is unknown",
-        "ours.jsonl:3: query_id: 'a' is used already in line 2",
+        "ours.jsonl:3: query_id: 'a' is used already in ours.jsonl:2",
     ]
     assert "map[0]" in problem(put(served, "odd", CSV, TEXT, map=["query"]), 422)["detail"]
 

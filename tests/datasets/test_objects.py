@@ -74,7 +74,7 @@ def test_load_takes_samples_as_they_are_whatever_their_metadata_is_called():
     samples = [sample.model_copy(update={"metadata": metadata}) for sample in load(ROWS).samples]
     assert load(samples).samples == tuple(samples)
     assert load(samples, limit=2).samples == tuple(samples[:2])
-    with pytest.raises(BadData, match="query_id: 'q_0' is used already in row 1"):
+    with pytest.raises(BadData, match="query_id: 'q_0' is used already in data: row 1"):
         load([samples[0], samples[0]])
 
 

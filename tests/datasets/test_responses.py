@@ -76,7 +76,7 @@ A = [{"query": "A?", "answer": "x"}]
         ([{"query": "A?"}], [{"id": "y", **A[0]}, {"id": "z", **A[0]}], "the query 'A?' is 1 times in the dataset and 2 times in the responses"),
         (DATA, [{"answer": "r"}], "s.json: query_id: no column holds it, nor the query's text, so no response can be joined; say which: --map query_id=COLUMN"),
         (DATA, [{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id' and 'reply'; name the columns: --map answer=reply"),
-        (DATA, [{"id": "a", "answer": "r"}, {"id": "a", "answer": "s"}], "s.json: row 2: query_id (column id): 'a' is used already in row 1"),
+        (DATA, [{"id": "a", "answer": "r"}, {"id": "a", "answer": "s"}], "s.json: row 2: query_id (column id): 'a' is used already in s.json: row 1"),
     ],
 )  # fmt: skip
 def test_join_responses_that_do_not_fit_is_one_clear_line(joined, rows, responses, line):

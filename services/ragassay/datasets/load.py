@@ -33,7 +33,7 @@ from ragassay.datasets.columns import (
 )
 from ragassay.datasets.dataset import Dataset, DatasetDigest, Responses, plain_text, set_aside_samples
 from ragassay.datasets.readers import open_source
-from ragassay.datasets.rows import Duplicates, RowBuilder
+from ragassay.datasets.rows import Duplicates, FirstRows, RowBuilder
 from ragassay.datasets.source import NumberedRow, Source, ValueProblem
 
 logger = logging.getLogger("ragassay")
@@ -107,23 +107,19 @@ class _Loader:
     warnings: list[str] = field(default_factory=list)
     limited: bool = False
     _rows: int = 0
-    _files: dict[str, Path] = field(default_factory=dict)
+    _first_rows: FirstRows = field(default_factory=dict)
 
     def samples(self, source: Source) -> Iterator[Sample]:
         """The samples of one source; its bad rows are raised together when it was read to its end."""
         rows, columns = _with_columns(source, self.mapping, "dataset", self.elsewhere)
         self.mapped = {**columns.sources, **self.mapped}
-        builder = RowBuilder(source, columns, self.duplicates, self.max_grade)
+        builder = RowBuilder(source, columns, self.duplicates, self._first_rows, self.max_grade)
         for number, values in rows:
             if self._rows == self.limit:
                 self.limited = True
                 break
             self._rows += 1
             if sample := builder.sample(self._rows - 1, number, values):
-                first = self._files.setdefault(sample.query_id, source.path)
-                if first != source.path:
-                    what = f"{source.path}: query_id: {shown(sample.query_id)} is used already in {first}"
-                    raise BadData([what], hint="files that are imported together need ids that differ")
                 yield sample
         try:
             source.metadata = plain(source.metadata)
@@ -185,7 +181,7 @@ def load_responses(
         if key is None:
             what = f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"
             raise BadData([what], hint="say which: --map query_id=COLUMN")
-        builder = RowBuilder(source, columns, duplicates, responses_by=key)
+        builder = RowBuilder(source, columns, duplicates, {}, responses_by=key)
         for index, (number, values) in enumerate(rows):
             if (sample := builder.sample(index, number, values)) and sample.response:
                 if key == "query_id":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from ragassay.datasets.conversations import open_conversation
 from ragassay.datasets.source import Source, ValueProblem
 
 Duplicates = Literal["error", "keep_first"]
+FirstRows: TypeAlias = dict[str, tuple[Source, int]]  # by id: the source and the row that had it first
 MAX_HINTS = 100  # unknown columns that are compared with the known ones
 NO_QUERY = "-"  # the query of a row that holds a response to a query of a dataset
 
@@ -34,7 +35,7 @@ class RowBuilder:
 
     ``responses_by``: the rows are responses to queries of a dataset, which are known by this field, ``query_id`` or
     ``query``; no other field of the query is read, but the history, which may end with the answer. ``kept`` gathers the
-    columns that are unknown.
+    columns that are unknown. ``first_rows``: of all sources of a dataset.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class RowBuilder:
         source: Source,
         columns: ColumnMapping,
         duplicates: Duplicates,
+        first_rows: FirstRows,
         max_grade: float | None = None,
         responses_by: str | None = None,
     ) -> None:
@@ -49,7 +51,7 @@ class RowBuilder:
         self.kept: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
         self._responses_by, self._key = responses_by, responses_by or "query_id"
-        self._first_rows: dict[str, int] = {}
+        self._first_rows = first_rows
         about_query = SAMPLE_FIELDS if responses_by is None else (responses_by, "history")
         self._sample_fields = [name for name in about_query if name in columns.sources]
         self._response_fields = [name for name in RESPONSE_FIELDS if name in columns.sources]
@@ -65,10 +67,9 @@ class RowBuilder:
             misfits = {field_of_place(place) for place in bad}
             bad |= {place: what for place, what in format_errors(error) if field_of_place(place) not in misfits}
         if sample:
-            first = self._first_rows.setdefault(key := getattr(sample, self._key), number)
-            if first != number:
-                place = f"line {first}" if self.source.counts_lines else f"row {first}"
-                bad[self._key] = f"{shown(key)} is used already in {place}"
+            first = self._first_rows.setdefault(key := getattr(sample, self._key), (self.source, number))
+            if first != (self.source, number):
+                bad[self._key] = f"{shown(key)} is used already in {first[0].place(first[1])}"
             bad |= grade_problem(sample, self.max_grade)
         for place, what in bad.items():
             guessed = self.columns.guesses.get(place)
