@@ -12,7 +12,6 @@ from handmade_reports import rows as made
 from ragassay.analysis.comparison import compare, compare_datasets
 from ragassay.analysis.describe import frontier
 from ragassay.analysis.gates import Gate, check
-from ragassay.analysis.models import Pareto
 from ragassay.analysis.rows import SystemRows, match
 from ragassay.analysis.sides import Side, labelled
 from ragassay.core.errors import BadInput, BadSettings, UnknownName
@@ -129,7 +128,7 @@ def test_without_a_common_query_the_rows_are_two_groups():
     assert (delta.n, delta.n_a, delta.n_b, delta.outcome, delta.stars) == (0, 10, 10, "can't tell", "")
     assert " is better than " not in " ".join(comparison.verdict)
     assert "dominated" not in " ".join(comparison.verdict)
-    assert comparison.pareto.systems.unplaced == {"b": "it shares no question with a"}
+    assert comparison.pareto.unplaced == {"b": "it shares no question with a"}
     assert "share no question" in comparison.verdict[0]
     assert "two independent groups" in comparison.verdict[1]
     assert comparison.pairs[0].slices == {}
@@ -242,13 +241,14 @@ def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
     )  # fmt: skip
     comparison = compared(given)
     assert comparison.pareto.axes == ("accuracy", "cost_usd", "latency_p50_ms")
-    assert (comparison.pareto.systems.front, comparison.pareto.systems.dominated) == (("b",), {"a": "b"})
-    assert comparison.pareto.systems.unplaced == {"c": "cost_usd is unknown"}
+    assert (comparison.pareto.front, comparison.pareto.dominated) == (("b",), {"a": "b"})
+    assert comparison.pareto.unplaced == {"c": "cost_usd is unknown"}
 
 
 def test_frontier_names_three_dominated_systems_and_counts_the_others():
-    systems = ParetoFront(front=("best",), dominated=dict.fromkeys("abcde", "best"), unplaced={"f": "unknown"})
-    said = frontier(Pareto(axes=("accuracy", "cost_usd"), systems=systems))
+    dominated, unplaced = dict.fromkeys("abcde", "best"), {"f": "unknown"}
+    axes = ("accuracy", "cost_usd")
+    said = frontier(ParetoFront(axes=axes, front=("best",), dominated=dominated, unplaced=unplaced))
     assert "c is dominated by best; and 2 more are dominated; f can't be placed" in said
     assert "d is dominated" not in said
 

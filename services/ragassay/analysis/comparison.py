@@ -13,13 +13,13 @@ import numpy as np
 
 from ragassay.analysis.describe import MAX_PAIRS, Sentences, accuracy_sentence, overall, pairs_to_show, sentences
 from ragassay.analysis.difference import Contrast, Difference
-from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Pareto, Regression
+from ragassay.analysis.models import ComparedSystem, Comparison, Matching, Pair, Regression
 from ragassay.analysis.rows import MatchedRows, SystemRows
 from ragassay.analysis.sides import LabelledSystem, Side, labelled
 from ragassay.core.errors import AssayError, BadInput, BadSettings, UnknownName
 from ragassay.core.eval_config import Correction, RunConfig
 from ragassay.core.report import Provenance, ReportWithResults
-from ragassay.core.statistics import IncrementalCost, without_intervals
+from ragassay.core.statistics import IncrementalCost, ParetoFront, without_intervals
 from ragassay.datasets.dataset import NUMBERED
 from ragassay.metrics.composite import custom_metrics, described
 from ragassay.metrics.metric import OPERATIONAL, Better, parse
@@ -304,7 +304,7 @@ def _compared(every: Sequence[PairedSystems], baseline: str, method: Correction,
     sides = {one.label: _system(one) for two in every for one in (two.a, two.b)}
     apart = sorted({pair.b for pair in pairs if not pair.matching.paired})
     by_dataset = [list(of_dataset) for _, of_dataset in groupby(every, key=lambda two: two.a.label)]
-    front = _pareto(sides, apart, baseline) if len(by_dataset) == 1 else Pareto()
+    front = _pareto(sides, apart, baseline) if len(by_dataset) == 1 else ParetoFront()
     comparison = Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=baseline,
@@ -365,13 +365,13 @@ def _system(one: LabelledSystem) -> ComparedSystem:
     )
 
 
-def _pareto(sides: dict[str, ComparedSystem], apart: Sequence[str], baseline: str) -> Pareto:
+def _pareto(sides: dict[str, ComparedSystem], apart: Sequence[str], baseline: str) -> ParetoFront:
     """The front of the systems that share questions with the baseline; those ``apart`` can't be placed."""
     axes = {axis: way for axis, way in AXES.items() if any(getattr(side, axis) is not None for side in sides.values())}
     points = {label: [getattr(side, axis) for axis in axes] for label, side in sides.items() if label not in apart}
     front = pareto_front(points, axes)
     unplaced = front.unplaced | dict.fromkeys(apart, f"it shares no question with {baseline}")
-    return Pareto(axes=tuple(axes), systems=front.model_copy(update={"unplaced": unplaced}))
+    return front.model_copy(update={"unplaced": unplaced})
 
 
 def _judge(source: Provenance) -> str:

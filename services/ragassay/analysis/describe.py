@@ -7,9 +7,10 @@ from functools import partial
 from typing import NamedTuple
 
 from ragassay.analysis.difference import NOT_TESTED, Difference, Outcome
-from ragassay.analysis.models import Pair, Pareto
+from ragassay.analysis.models import Pair
 from ragassay.core.eval_config import Correction
 from ragassay.core.formatting import changes_of, interval, listed, percent, quantity, signed
+from ragassay.core.statistics import ParetoFront
 
 MAX_PAIRS = 3  # that a verdict over many systems speaks of
 MAX_DOMINATED = 3  # systems that are named, and as many that can't be placed
@@ -94,7 +95,7 @@ def pairs_to_show(pairs: Sequence[Pair]) -> list[int]:
     return sorted(range(len(pairs)), key=order)[:MAX_PAIRS] if len(pairs) > MAX_PAIRS else list(range(len(pairs)))
 
 
-def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: Pareto) -> tuple[str, ...]:
+def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: ParetoFront) -> tuple[str, ...]:
     """The verdict of the only pair, or who is accurate and what is shown of each; and which systems are Pareto-optimal."""
     if len(pairs) == 1:
         return tuple(filter(None, of_pairs[0]))
@@ -105,15 +106,15 @@ def overall(pairs: Sequence[Pair], of_pairs: Sequence[Sentences], front: Pareto)
     return tuple(filter(None, (*lines, frontier(front))))
 
 
-def frontier(front: Pareto) -> str:
+def frontier(front: ParetoFront) -> str:
     """Which systems are Pareto-optimal, and which one dominates each of the others; of many the first few, and a count."""
     if not front.axes:
         return ""
-    axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.systems.front
+    axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.front
     parts = [f"Pareto-optimal by the point estimates of {axes}: {listed(best)}"] if best else []
     for verb, others in (
-        ("dominated", [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]),
-        ("not placed", [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]),
+        ("dominated", [f"{name} is dominated by {winner}" for name, winner in front.dominated.items()]),
+        ("not placed", [f"{name} can't be placed ({why})" for name, why in front.unplaced.items()]),
     ):
         more = len(others) - MAX_DOMINATED
         parts += [*others[:MAX_DOMINATED], *([f"and {more} more are {verb}"] if more > 0 else [])]

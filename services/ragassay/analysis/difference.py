@@ -50,7 +50,7 @@ class Difference(FrozenModel):
     missing_b: dict[str, int] = {}  # noqa: RUF012 - a default of a model
     mean_a: float | None
     mean_b: float | None
-    delta: float | None
+    delta: float | None = None
     interval: Interval
     p: float | None = None
     p_adjusted: float | None = None
@@ -144,45 +144,30 @@ class Contrast:
         changes, level, known = differences(first, second), 1 - self.alpha, known_metric(metric, self.custom)
         up, down = int((changes > 0).sum()), int((changes < 0).sum())
         is_binary = True if known and known.binary else False if metric in OPERATIONAL else None
-        interval = difference_interval(
-            first,
-            second,
-            level=level,
-            bounds=known.bounds if known else None,
-            binary=is_binary,
-        )
-        difference = self._difference(
-            metric,
-            better,
-            (first, second),
-            n=len(a),
-            n_a=len(a),
-            n_b=len(a),
-            interval=interval,
-            exploratory=not tested,
-            wins=up if better == "higher" else down,
-            losses=down if better == "higher" else up,
-            ties=len(changes) - up - down,
-        )
-        update: dict[str, Any] = {"delta": float(changes.mean()) if len(changes) else None}
+        bounds = known.bounds if known else None
+        interval = difference_interval(first, second, level=level, bounds=bounds, binary=is_binary)
+        delta = float(changes.mean()) if len(changes) else None
+        figures: dict[str, Any] = {"delta": delta, "interval": interval, "exploratory": not tested}
         if tested:
-            update |= {
+            figures |= {
                 "reason": _too_few(len(changes), self.alpha) if self.tests else NOT_TESTED,
                 "sd": float(changes.std(ddof=1)) if len(changes) > 1 else None,
                 "cohens_d": cohens_d(changes),
             }
         if tested and self.tests:
-            update |= {"p": randomisation(changes, seed=self.seed), "t_test": t_test(changes)}
+            figures |= {"p": randomisation(changes, seed=self.seed), "t_test": t_test(changes)}
         if labels is not None:
             by_labels, p = corrected_difference(labels, b - a, questions, level=level, failed=failed)
             if by_labels.value is None:
-                update["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
+                figures["interval"] = interval.model_copy(update={"reason": f"not corrected: {by_labels.reason}"})
             else:
-                update |= {"delta": by_labels.value, "interval": by_labels.interval, "uncorrected": update["delta"]}
-                update["corrected_by"] = by_labels.corrected_by
+                figures |= {"delta": by_labels.value, "interval": by_labels.interval, "uncorrected": delta}
+                figures["corrected_by"] = by_labels.corrected_by
                 if self.tests:
-                    update |= {"p": p if tested else None, "reason": None}
-        return difference.model_copy(update=update)
+                    figures |= {"p": p if tested else None, "reason": None}
+        wins, losses = (up, down) if better == "higher" else (down, up)
+        counts = {"wins": wins, "losses": losses, "ties": len(changes) - up - down, "n": len(a)}
+        return self._difference(metric, better, (first, second), n_a=len(a), n_b=len(a), **counts, **figures)
 
     def of_rows(
         self,
@@ -212,10 +197,13 @@ class Contrast:
 
     def unpaired(self, metric: str, a: Floats, b: Floats, *, better: Better) -> Difference:
         """The difference of systems that share no question; a and b are means of questions."""
-        p, interval = welch(a, b, alpha=self.alpha, bounds=bounds_of(metric, self.custom))
+        known = known_metric(metric, self.custom)
+        p, interval = welch(a, b, alpha=self.alpha, bounds=known.bounds if known else None)
         about: dict[str, Any] = {"interval": interval, "reason": NOT_TESTED}
         if self.tests:
             about |= {"p": p, "reason": interval.reason, "t_test": p}
+        if len(a) and len(b):
+            about["delta"] = float(b.mean()) - float(a.mean())
         return self._difference(metric, better, (a, b), n=0, n_a=len(a), n_b=len(b), **about)
 
     def decided(self, difference: Difference, p: float | None, tests: int) -> Difference:
@@ -233,9 +221,8 @@ class Contrast:
 
     def _difference(self, metric: str, better: Better, values: tuple[Floats, Floats], **more: Any) -> Difference:
         a, b = (float(column.mean()) if len(column) else None for column in values)
-        delta = None if a is None or b is None else b - a
         about = {"metric": metric, "dataset": self.dataset, "a": self.a, "b": self.b, "better": better}
-        return Difference(**about, mean_a=a, mean_b=b, delta=delta, **more)
+        return Difference(**about, mean_a=a, mean_b=b, **more)
 
 
 def outcome_of(
@@ -262,12 +249,6 @@ def known_metric(name: str, custom: Mapping[str, Metric]) -> Metric | None:
         return parse(name, custom)
     except (UnknownName, BadSettings):
         return None
-
-
-def bounds_of(name: str, custom: Mapping[str, Metric]) -> tuple[float, float] | None:
-    """Least and greatest value of a metric; None for one without, or that is not registered here."""
-    metric = known_metric(name, custom)
-    return metric.bounds if metric else None
 
 
 def _too_few(n: int, alpha: float) -> str | None:

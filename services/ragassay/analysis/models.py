@@ -85,13 +85,6 @@ class Pair(FrozenModel):
     corrected_by: str = "labels"
 
 
-class Pareto(FrozenModel):
-    """Which systems are Pareto-optimal on ``axes``; an axis that no system reports is left out. Of several datasets: none."""
-
-    axes: tuple[str, ...] = ()
-    systems: ParetoFront = ParetoFront(front=(), dominated={}, unplaced={})
-
-
 class Pairwise(FrozenModel):
     """The model that was asked which answer is better, in both orders for ``asked`` queries, and what that took.
 
@@ -125,6 +118,6 @@ class Comparison(FrozenModel):
     seed: int
     warnings: tuple[str, ...]
     pairs: tuple[Pair, ...]
-    pareto: Pareto
+    pareto: ParetoFront
     verdict: tuple[str, ...]
     pairwise: Pairwise | None = None

@@ -17,7 +17,7 @@ from ragassay.core.models import Result, Score, Usage
 from ragassay.core.protocols import Journal
 from ragassay.core.report import Aggregate
 from ragassay.judges.preference import Preference, PreferenceJudge
-from ragassay.stats.intervals import score_interval
+from ragassay.stats.intervals import mean_interval
 
 METRIC = "preference"
 
@@ -99,7 +99,7 @@ def _scored(system: LabelledSystem, scores: Mapping[str, Score]) -> Side:
         better="higher",
         value=sum(known) / len(known) if known else None,
         n=len(known),
-        interval=score_interval(known, bounds=(0.0, 1.0), binary=True),
+        interval=mean_interval(known, bounds=(0.0, 1.0), binary=True),
     )
     part = system.part.model_copy(update={"metrics": {**system.part.metrics, METRIC: mean}})
     rows = MappedRows(system.report.results_of(system.system), partial(_with_score, scores))

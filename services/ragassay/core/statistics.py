@@ -119,11 +119,15 @@ class IncrementalCost(Estimate):
 
 
 class ParetoFront(FrozenModel):
-    """Which systems nobody beats on every axis. ``dominated`` names who beats each of the others; ``unplaced`` why."""
+    """Which systems no other one beats on every one of the ``axes``; an axis that no system reports is left out.
 
-    front: tuple[str, ...]
-    dominated: dict[str, str]
-    unplaced: dict[str, str]
+    ``dominated`` names who beats each of the others; ``unplaced`` why. Of several datasets there is none.
+    """
+
+    axes: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
+    dominated: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    unplaced: dict[str, str] = {}  # noqa: RUF012 - a default of a model
 
 
 class Sums(FrozenModel):

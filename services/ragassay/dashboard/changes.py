@@ -66,7 +66,10 @@ def against(library: Library, metric: str, system: str, before: str, newest: str
     scored, questions = np.isfinite(a) & np.isfinite(b), numbered(asked)
     if not scored.any():
         return None
-    contrast = Contrast(before, newest, record.dataset.name, seed=record.spec.seed, custom=custom)
+    terms = library.open(before).record.spec.statistics
+    contrast = Contrast(
+        before, newest, record.dataset.name, terms.alpha, record.spec.seed, custom=custom, tests=terms.tests
+    )
     by_question = None if questions is None else questions[scored]
     one = contrast.paired(metric, a[scored], b[scored], questions=by_question, better=about.better)
     return contrast.decided(one, one.p, 1)

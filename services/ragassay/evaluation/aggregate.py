@@ -50,7 +50,7 @@ from ragassay.judges.combine import spread
 from ragassay.metrics.composite import custom_metrics
 from ragassay.metrics.failures import Cause, attribute
 from ragassay.metrics.metric import Metric, parse
-from ragassay.stats.intervals import Floats, Questions, averaged, score_interval, wilson_interval
+from ragassay.stats.intervals import Floats, Questions, averaged, mean_interval, wilson_interval
 from ragassay.stats.ppi import corrected_mean
 from ragassay.stats.ratio import Stratum, cost_per_accurate, difference_sums_interval
 from ragassay.storage.runs import Run
@@ -245,7 +245,7 @@ class ScoreColumn:
         mean, sd = fsum(values) / len(values) if len(values) else None, None
         if mean is not None and len(values) > 1:
             sd = sqrt(fsum((values - mean) ** 2) / (len(values) - 1))
-        interval = score_interval(values, level=spec.statistics.confidence, bounds=metric.bounds, binary=metric.binary)
+        interval = mean_interval(values, level=spec.statistics.confidence, bounds=metric.bounds, binary=metric.binary)
         bounds = None
         if len(values) and metric.bounds is not None:
             filled = (averaged(np.where(scored, every, end), of_row) for end in metric.bounds)

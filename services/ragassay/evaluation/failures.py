@@ -11,7 +11,7 @@ import numpy as np
 from ragassay.core.report import Fix, FixFirst
 from ragassay.core.statistics import Estimate
 from ragassay.metrics.failures import NEXT_STEPS, Cause
-from ragassay.stats.intervals import Floats, Questions, averaged, difference_interval, score_interval
+from ragassay.stats.intervals import Floats, Questions, averaged, difference_interval, mean_interval
 
 _BOUNDS = (0.0, 1.0)
 
@@ -34,7 +34,7 @@ def fix_first(
 
     def share(column: Floats) -> Estimate:
         values = means(column)
-        interval = score_interval(values, level=level, bounds=_BOUNDS, binary=True)
+        interval = mean_interval(values, level=level, bounds=_BOUNDS, binary=True)
         return Estimate(value=fsum(values) / len(values), n=int(known.sum()), interval=interval)
 
     failed_by: dict[Cause, Floats] = {}

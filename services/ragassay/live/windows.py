@@ -18,7 +18,7 @@ from ragassay.live.models import Counts, LiveWindow, WorstRow, kind_of
 from ragassay.live.store import ChosenRow, Figures
 from ragassay.metrics.failures import failure
 from ragassay.metrics.metric import Metric
-from ragassay.stats.intervals import Floats, score_interval
+from ragassay.stats.intervals import Floats, mean_interval
 from ragassay.stats.ratio import Stratum, cost_per_accurate
 from ragassay.stats.tests import correct, never_zero, p_of_t
 
@@ -108,7 +108,7 @@ class WindowRows:
             n=len(values),
             missing=dict(sorted(missing.items())),
             failed=sum(bool(reason) and reason[0] == "failed" for reason in chosen),
-            interval=score_interval(
+            interval=mean_interval(
                 values,
                 level=LEVEL,
                 bounds=metric.bounds if metric else None,

@@ -43,8 +43,12 @@ def averaged(values: Floats, questions: Questions) -> Floats:
     return means
 
 
-def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None = None) -> Interval:
+def mean_interval(
+    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
+) -> Interval:
     """Interval of the mean of independent rows, shape (n,): Student's t, or with ``bounds`` the quasi-binomial one.
+
+    Of ``binary`` scores, a yes or no each, it is Wilson's.
 
     Near a bound the spread of scores shrinks with their distance from it, and t takes no notice: it misses on the side
     away from the bound. With ``bounds``, the least and greatest value that a score can have, the variance goes with
@@ -60,6 +64,8 @@ def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None 
     models, and the Gauss-Newton method", Biometrika 61 (1974).
     """
     (column,) = columns(values)
+    if binary and is_binary(column):
+        return wilson_interval(round(float(column.sum())), len(column), level=level)
     bounds = _fitting(column, bounds)
     if bounds is None:
         return student(column, level)
@@ -68,16 +74,6 @@ def mean_interval(values: Values, *, level: float = 0.95, bounds: Bounds | None 
         return special
     low, high = quasi_binomial(float(column.mean()), half_width(column, level), bounds, level)
     return Interval(low=low, high=high, level=level, method="quasi-binomial")
-
-
-def score_interval(
-    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, binary: bool = False
-) -> Interval:
-    """``mean_interval`` of scores; Wilson's if they are ``binary``: a yes or no each."""
-    (column,) = columns(values)
-    if binary and is_binary(column):
-        return wilson_interval(round(float(column.sum())), len(column), level=level)
-    return mean_interval(column, level=level, bounds=bounds)
 
 
 def difference_interval(

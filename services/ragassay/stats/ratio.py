@@ -239,7 +239,7 @@ def pareto_front(
         if winner := max(rivals, key=lambda n: placed[n], default=None):
             dominated[name] = winner
     front = tuple(name for name in placed if name not in dominated)
-    return ParetoFront(front=front, dominated=dominated, unplaced=unplaced)
+    return ParetoFront(axes=tuple(axes), front=front, dominated=dominated, unplaced=unplaced)
 
 
 def _spread(one: Stratum) -> tuple[float, float, float]:
