@@ -23,14 +23,14 @@ def spans(tmp_path):
 
 
 def test_check_says_the_state_and_reason_of_each_request(cli, spans):
-    code, out, _ = cli("live", "check", spans, "--json")
+    code, out, _ = cli("live", spans, "--dry-run", "--json")
     found = {one["trace"]: one for one in json.loads(out)}
     assert (code, len(found)) == (0, 6)
     assert found[trace_id(0)]["status"] == "evaluating"
     assert found[trace_id(0)]["read_from"] == {"query": "answer", "answer": "answer", "contexts": "search"}
     assert found[trace_id(77)]["status"] == "no_answer"
     assert "attributes seen: " in found[trace_id(77)]["reason"]
-    code, out, _ = cli("live", "check", spans, "--rate", "0", "--low-score", "0.5")
+    code, out, _ = cli("live", spans, "--dry-run", "--rate", "0", "--low-score", "0.5")
     assert (out.count("not_sampled"), out.count("evaluating")) == (4, 1)
 
 
@@ -40,7 +40,7 @@ def test_run_prints_windows_and_states(cli, spans):
     assert "2023-11-14T22" in out
     assert "  0.800 [" in out
     assert "no_answer" in out
-    code, out, _ = cli("live", "run", spans, "--metrics", "faithfulness", "--json")
+    code, out, _ = cli("live", spans, "--metrics", "faithfulness", "--json")
     [window] = json.loads(out)
     assert window["metrics"]["faithfulness"]["value"] == pytest.approx(4 / 5)  # of five answers one has a wrong context
     assert (window["counts"]["received"], window["counts"]["no_answer"], window["rows"]) == (6, 1, 5)

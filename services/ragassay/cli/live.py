@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
-from typer.core import TyperGroup
 
 from ragassay.cli.options import AsJson, Config, configured, takes_options
 from ragassay.cli.terminal import Terminal, print_json, print_table
@@ -28,68 +26,39 @@ _NO_FILES = ("name", "system", "dataset", "baseline", "limit", "map", "output") 
 Window = tuple[str, str]  # a stream, and an hour of it
 
 
-class _WithDefault(TyperGroup):
-    """``ragassay live PATH`` is ``ragassay live run PATH``."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named first, else ``run``."""
-        known = args and (args[0] in self.commands or args[0].startswith("-"))
-        return super().resolve_command(ctx, args if known else ["run", *args])
-
-
-live = typer.Typer(cls=_WithDefault, no_args_is_help=True)
-PathArgument = Annotated[Path, Argument(metavar="PATH", help="A file of spans (OTLP), or a folder of such files.")]
-Follow = Annotated[bool, Option("--follow", help="Go on as the files grow, until Ctrl-C.")]
-Rate = Annotated[float, Option("--rate", metavar="SHARE", min=0, max=1, help="Share of the requests. [1]")]
-LowScore = Annotated[
-    float | None,
-    Option(
-        "--low-score", metavar="SHARE", min=0, max=1, help="Also answers with fewer of their words in the contexts."
-    ),
-]
-
-
-def _opened(path: Path, rate: float, low_score: float | None) -> tuple[SpanFiles, LiveRule]:
-    from ragassay.core.settings import Settings
-    from ragassay.live.files import SpanFiles
-    from ragassay.live.models import LiveRule
-
-    return SpanFiles(path, Settings().redacted_attributes), LiveRule(rate=rate, low_score=low_score)
-
-
-@live.command("check")
-def check(path: PathArgument, rate: Rate = 1.0, low_score: LowScore = None, as_json: AsJson = False) -> None:
-    """Show what would happen to each request in files, and which spans are read; nothing is sent or evaluated."""
-    (files, rule), keys = _opened(path, rate, low_score), ("trace", "stream", "status", "reason", "read_from")
-    decided = [(one, one.decide(rule)) for one in files.complete()]
-    rows = [(one.trace, one.stream, made.status, made.reason, made.read_from) for one, made in decided]
-    if as_json:
-        print_json([dict(zip(keys, row, strict=True)) for row in rows])
-        return
-    table = [(*cells, ", ".join(f"{what}: {name}" for what, name in spans.items())) for *cells, spans in rows]
-    columns = ("trace", "stream", "status", "why", "read from")
-    print_table(columns, table, least=("read from", "stream"), empty="there is no request")
-
-
-@live.command("run")
 @takes_options(without=_NO_FILES)
-def run(
-    path: PathArgument,
-    follow: Follow = False,
-    rate: Rate = 1.0,
-    low_score: LowScore = None,
+def live(
+    path: Annotated[Path, Argument(metavar="PATH", help="A file of spans (OTLP), or a folder of such files.")],
+    follow: Annotated[bool, Option("--follow", help="Go on as the files grow, until Ctrl-C.")] = False,
+    dry_run: Annotated[
+        bool,
+        Option("--dry-run", help="Show what would happen to each request, and which spans are read; evaluate none."),
+    ] = False,
+    rate: Annotated[float, Option("--rate", metavar="SHARE", min=0, max=1, help="Share of the requests. [1]")] = 1.0,
+    low_score: Annotated[
+        float | None,
+        Option(
+            "--low-score", metavar="SHARE", min=0, max=1, help="Also answers with fewer of their words in the contexts."
+        ),
+    ] = None,
     config: Config = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Evaluate requests in files of spans, and print windows and states. ``live PATH`` is short for it."""
+    """Evaluate requests in files of OpenTelemetry spans, and print windows and states."""
     from ragassay.core.settings import Settings
+    from ragassay.live.files import SpanFiles
+    from ragassay.live.models import LiveRule
 
-    if follow and as_json:
-        raise BadSettings("--follow prints tables", hint="leave out --json")
-    files, rule = _opened(path, rate, low_score)
+    if follow and (as_json or dry_run):
+        raise BadSettings("--follow prints tables", hint="leave out --json and --dry-run")
+    settings = Settings()
+    files, rule = SpanFiles(path, settings.redacted_attributes), LiveRule(rate=rate, low_score=low_score)
+    if dry_run:
+        _print_decisions(files, rule, as_json=as_json)
+        return
     evaluated = _Evaluated(configured(config, options).evaluation)
-    rounds = int(Settings().live_silence_s / _EVERY_S) if follow else None
+    rounds = int(settings.live_silence_s / _EVERY_S) if follow else None
     while True:
         new = files.complete(silent_rounds=rounds)
         evaluated.add(new, rule)
@@ -98,6 +67,18 @@ def run(
         if not follow:
             return
         time.sleep(_EVERY_S)
+
+
+def _print_decisions(files: SpanFiles, rule: LiveRule, *, as_json: bool) -> None:
+    decided = [(one, one.decide(rule)) for one in files.complete()]
+    rows = [(one.trace, one.stream, made.status, made.reason, made.read_from) for one, made in decided]
+    if as_json:
+        keys = ("trace", "stream", "status", "reason", "read_from")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    table = [(*cells, ", ".join(f"{what}: {name}" for what, name in spans.items())) for *cells, spans in rows]
+    columns = ("trace", "stream", "status", "why", "read from")
+    print_table(columns, table, least=("read from", "stream"), empty="there is no request")
 
 
 class _Evaluated:

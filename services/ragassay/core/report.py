@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 import orjson
-from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
+from pydantic import Field, GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.core.errors import BadSettings, NotFound
 from ragassay.core.eval_config import RunConfig
@@ -280,7 +280,7 @@ class Source(FrozenModel):
 
     name: str
     digest: str
-    rows: int
+    rows: Annotated[int, Field(ge=0)]
     built: Built | None = None
     called: Called | None = None
     warnings: tuple[str, ...] = ()

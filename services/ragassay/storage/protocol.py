@@ -30,15 +30,6 @@ def _with_zone(time: str) -> str:
     return time
 
 
-def _countable(source: Source) -> Source:
-    if source.rows < 0:
-        raise ValueError(f"rows should be at least 0, is the number {source.rows}")
-    return source
-
-
-CountedSource = Annotated[Source, AfterValidator(_countable)]
-
-
 @dataclass(frozen=True)
 class ChunkId:
     """One chunk of one system of a run; chunks are numbered from 0 in the dataset's order."""
@@ -70,8 +61,8 @@ class RunRecord(FrozenModel):
     kind: Literal["evaluation", "agreement"] = "evaluation"
     spec: RunConfig
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
-    dataset: CountedSource
-    systems: dict[Annotated[str, AfterValidator(system_name)], CountedSource]
+    dataset: Source
+    systems: dict[Annotated[str, AfterValidator(system_name)], Source]
     judge: dict[str, Any] | None = None
     embeddings: str | None = None
     code_digest: str | None = None
