@@ -150,8 +150,9 @@ def test_numbers_are_read_as_python_reads_them(tmp_path, monkeypatch, block):
     monkeypatch.setattr(trec, "BLOCK", block)
     rng = random.Random(1)
     spelled = ["0", "-0.0", "5.", ".5", "+1", "1e-5", "-12.25E2", "0.1", "123456789012345", "1234567890123456.7"]
+    spelled += ["9007199254740993", "9007199254740993.001", "9007199254740995"]  # 2 ** 53 + 1 is in the middle of two
     spelled += [f"{rng.gauss(0, 100):.{rng.randrange(1, 19)}{rng.choice('feg')}}" for _ in range(2000)]
-    spelled += [repr(rng.random()) for _ in range(500)]
+    spelled += [repr(rng.random() * 10 ** rng.randrange(-3, 6)) for _ in range(2000)]
     by_query = [f"q{n // 7} Q0 d{n} 0 {text} t\n" for n, text in enumerate(spelled)]
     lists = [trec._lists(part, trec.RUN) for part in trec._blocks(io.BytesIO("".join(by_query).encode()))]
     numbers = np.concatenate([part.numbers for part in lists]).tolist()

@@ -32,17 +32,19 @@ T = TypeVar("T")
 Hashes: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 
 QRELS, RUN = ("query", "iteration", "document", "grade"), ("query", "Q0", "document", "rank", "score", "tag")
-BLOCK = 1 << 19  # bytes whose arrays fit into a core's cache
+BLOCK = 1 << 20  # bytes whose arrays fit into a core's cache
 _AHEAD = 16  # blocks that are read before the first of them is done
-_PADDING = b" " * 16  # so that two words can be read from the first byte of every number
+_PADDING = b" " * 24  # so that three words can be read from the first byte of every number
 _GZIP = b"\x1f\x8b"
 _NEWLINE, _SPACE, _TAB, _MINUS = (np.uint8(ord(c)) for c in "\n \t-")
 _ODD, _OTHER_ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-# of a decimal: a whole number by a power of ten, both of which float64 has exactly, so that their quotient is right
-_EXACT_DIGITS = 15
-_POWERS = 10.0 ** np.arange(_EXACT_DIGITS + 1)
+_MAX_DIGITS = 19  # of a number that fits into 64 bits
+_POWERS: Numbers = np.array([float(10**n) for n in range(_MAX_DIGITS + 1)])
+_WHOLE_POWERS = _POWERS.astype(np.uint64)
+_EXACT = np.uint64(1 << 53)  # up to here, float64 has every whole number
 # 8 characters as one word of 64 bits, the first of them in its lowest byte
 _EACH = np.uint64(0x0101010101010101)
 _ZEROS, _DOTS = np.uint64(ord("0")) * _EACH, np.uint64(ord(".") ^ ord("0")) * _EACH
@@ -299,7 +301,7 @@ def _lists(block: memoryview, columns: tuple[str, ...]) -> _Lists:
         falls = numbers[1:] < numbers[:-1]
         falls[heads[1:] - 1] = True
         if not falls.all():
-            order = _rank_order(text, *document, numbers, np.repeat(np.arange(len(heads)), lengths))
+            order = _rank_order(text, words, document, numbers, np.repeat(np.arange(len(heads)), lengths))
             documents, keys, numbers = documents[order], keys[order], numbers[order]
     ids = zip(*(places[heads].tolist() for places in query), strict=True)
     names = [str(block[begin:end], "utf-8") for begin, end in ids]
@@ -313,12 +315,16 @@ def _end_lines(text: NDArray[np.uint8], ends: Integers) -> bool:
 
 
 def _rank_order(
-    text: NDArray[np.uint8], begins: Integers, ends: Integers, scores: Numbers, of_list: Integers
+    text: NDArray[np.uint8], words: Hashes, document: tuple[Integers, Integers], scores: Numbers, of_list: Integers
 ) -> Integers:
     """The lines of each list by score, descending, ties by document id, descending."""
-    order = np.lexsort((-scores, of_list))
-    ranked = scores[order]
-    ties = (ranked[1:] == ranked[:-1]) & (of_list[1:] == of_list[:-1])
+    begins, ends = document
+    bits = _shifts(np.minimum(ends - begins, 8))
+    firsts = (words[begins] << bits >> bits).byteswap()  # of the id's bytes, in their order
+    order = np.lexsort((~firsts, -scores, of_list))
+    ties = np.ones(len(order) - 1, bool)
+    for column in (of_list, scores, firsts):
+        ties &= column[order][1:] == column[order][:-1]
     edges = np.flatnonzero(np.diff(ties, prepend=False, append=False)).tolist()
     for first, last in zip(edges[::2], edges[1::2], strict=True):
         tied = order[first : last + 1].tolist()
@@ -358,20 +364,23 @@ def _numbers(text: NDArray[np.uint8], words: Hashes, begins: Integers, ends: Int
     negative = text[begins] == _MINUS
     firsts = begins + negative
     lengths = ends - firsts
-    numbers, decimals, plain = _digits(words, firsts, np.minimum(lengths, 8))
-    longer = np.flatnonzero(lengths > 8)
-    if len(longer):
-        left = np.minimum(lengths[longer] - 8, 8)
-        rest, rest_decimals, rest_plain = _digits(words, firsts[longer] + 8, left)
-        before, here = decimals[longer] >= 0, rest_decimals >= 0
-        numbers[longer] = numbers[longer] * _POWERS[left - here] + rest
-        plain[longer] &= rest_plain & ~(before & here)
-        decimals[longer] = np.where(before, decimals[longer] + left, rest_decimals)
-    digits = lengths - (decimals >= 0)
-    plain &= (digits > 0) & (digits <= _EXACT_DIGITS)
-    numbers /= _POWERS[np.clip(decimals, 0, _EXACT_DIGITS)]
+    whole, behind, plain = _digits(words, firsts, np.minimum(lengths, 8))
+    for at in (8, 16):
+        if not len(longer := np.flatnonzero(lengths > at)):
+            break
+        left = np.minimum(lengths[longer] - at, 8)
+        more, more_behind, fits = _digits(words, firsts[longer] + at, left)
+        seen, here = behind[longer] >= 0, more_behind >= 0
+        whole[longer] = whole[longer] * _WHOLE_POWERS[left - here] + more
+        behind[longer] = np.where(seen, behind[longer] + left, more_behind)
+        plain[longer] &= fits & ~(seen & here)
+    digits = lengths - (behind >= 0)
+    plain &= (digits > 0) & (digits <= _MAX_DIGITS)
+    others = np.flatnonzero(~plain)
+    whole[others] = behind[others] = 0
+    numbers, certain = _quotients(whole, _POWERS[np.maximum(behind, 0)])
     numbers[negative] *= -1
-    for line in np.flatnonzero(~plain).tolist():
+    for line in np.flatnonzero(~(plain & certain)).tolist():
         field = text[begins[line] : ends[line]].tobytes()
         try:
             numbers[line] = math.nan if b"_" in field else float(field)
@@ -382,7 +391,7 @@ def _numbers(text: NDArray[np.uint8], words: Hashes, begins: Integers, ends: Int
     return numbers
 
 
-def _digits(words: Hashes, begins: Integers, lengths: Integers) -> tuple[Numbers, Integers, NDArray[np.bool_]]:
+def _digits(words: Hashes, begins: Integers, lengths: Integers) -> tuple[Hashes, Integers, Mask]:
     """The digits of up to 8 characters as one number, how many are behind a dot (-1: no dot), and is there no more?
 
     All bytes of a word are treated at once: ``^ _ZEROS`` makes 0 to 9 of the digits and 0x1E of a dot.
@@ -396,7 +405,34 @@ def _digits(words: Hashes, begins: Integers, lengths: Integers) -> tuple[Numbers
     for power, bits, mask in _HALVES:
         digits = digits * power + (digits >> bits) & mask
     behind = (dot * _BEHIND_DOT >> np.uint64(60)).view(np.int64) - 1
-    return digits.astype(np.float64), behind, plain
+    return digits, behind, plain
+
+
+def _quotients(whole: Hashes, powers: Numbers) -> tuple[Numbers, Mask]:
+    """The nearest float64 to each quotient; False where two may be equally near."""
+    rounded = whole.astype(np.float64)
+    quotients = rounded / powers
+    if not (whole > _EXACT).any():
+        return quotients, np.ones(len(whole), bool)
+    rest = (
+        rounded - quotients * powers
+    )  # and what rounding the product took (Dekker), then what rounding ``whole`` took
+    (high, low), (high_power, low_power) = _halves(quotients), _halves(powers)
+    rest -= high * high_power - quotients * powers + high * low_power + low * high_power + low * low_power
+    rest += (whole - rounded.astype(np.uint64)).view(np.int64)
+    rest /= powers
+    nearest = quotients + rest
+    distance = np.abs(rest - (nearest - quotients)) / np.spacing(
+        nearest
+    )  # a half in the middle, a quarter at a power of 2
+    return nearest, (np.abs(distance - 0.5) > 1e-9) & (np.abs(distance - 0.25) > 1e-9)
+
+
+def _halves(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Two numbers of 26 bits each, the sum of which is the number."""
+    scaled = numbers * 134217729.0  # 2 ** 27 + 1
+    high = scaled - (scaled - numbers)
+    return high, numbers - high
 
 
 def _by_query(file: BinaryIO) -> BinaryIO:
