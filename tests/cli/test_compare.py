@@ -7,6 +7,7 @@ import pytest
 
 import ragassay
 from offline_runs import write_jsonl
+from provider import Provider
 from ragassay.analysis.gates import Gate, check
 from ragassay.stats.power import needed_n, power_of
 
@@ -189,6 +190,20 @@ def test_two_files_are_evaluated_and_compared_under_their_names_whatever_their_o
     assert (pair["metrics"]["accurate"]["wins"], pair["metrics"]["accurate"]["losses"]) == (6, 0)
     assert found["warnings"] == []
     assert {side["run"] for side in found["sides"].values()} == {p.name for p in (tmp_path / "home" / "runs").iterdir()}
+
+
+def test_a_budget_is_that_of_all_files_together(cli, versions):
+    with Provider() as provider:
+        model = ("--judge", "gpt-4o-mini", "--set", f"api_base={provider.url}", "--metrics", "correctness")
+        first = json.loads(cli("evaluate", "v1.jsonl", *model, "--set", "performance.cache=false", "--json")[1])
+        usage = first["systems"]["default"]["evaluation"]["usage"]
+        one = usage["input_tokens"] + usage["output_tokens"]
+        capped = ("--set", f"budget.tokens={int(one * 1.5)}", "--set", "performance.cache=false", "-j", 1)
+        code, out, err = cli("compare", "v1.jsonl", "v2.jsonl", *model, *capped)
+        calls = len(provider.log)
+    assert (code, out) == (4, "")
+    assert "what is finished is kept: ragassay evaluate --resume" in err
+    assert 2 * usage["calls"] < calls < 3 * usage["calls"]  # the first file again, and what is left for the second
 
 
 def test_options_of_the_evaluation_and_a_configuration_reach_the_files(cli, versions, tmp_path):

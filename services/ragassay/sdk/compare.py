@@ -13,10 +13,9 @@ import orjson
 from ragassay.analysis import comparison
 from ragassay.analysis.sides import Side, file_names
 from ragassay.config import ProjectConfig
-from ragassay.core.errors import BadSettings, BudgetReached
-from ragassay.core.eval_config import Budget, RunConfig
+from ragassay.core.errors import BadSettings
+from ragassay.core.eval_config import RunConfig
 from ragassay.core.formatting import split_names
-from ragassay.core.models import Usage
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.inputs import Inputs
@@ -27,6 +26,7 @@ from ragassay.sdk.loop import finished
 from ragassay.sdk.options import RunOptions
 from ragassay.sdk.progress import Reporter
 from ragassay.sdk.references import is_stored_dataset, resolve
+from ragassay.storage.folder import FolderRun
 
 
 @dataclass(frozen=True)
@@ -149,31 +149,18 @@ def compared(
     """
     comparison.check_terms(terms["alpha"], terms["correction"], terms["examples"])
     runtime = runtime_for(*(side.inputs for side in sides if isinstance(side, Unevaluated)))
+    runs: list[FolderRun] = []
     reports: list[ReportWithResults] = []
     chosen: list[Side] = []
     for side in sides:
         if isinstance(side, Unevaluated):
             evaluating(side)
-            spec = side.spec.model_copy(update={"budget": _left(side.spec.budget, reports)})
-            _, report = finished(partial(evaluated, runtime, spec, side.inputs, reporter))
+            run, report = finished(partial(evaluated, runtime, side.spec, side.inputs, reporter, others=runs))
+            runs.append(run)
             reports.append(report)
             side = Side(report, side.system, side.name)
         chosen.append(side)
     return Comparison(**dict(comparison.compare(chosen, **terms))), reports
-
-
-def _left(budget: Budget, reports: Sequence[ReportWithResults]) -> Budget:
-    """What of a budget the runs before have left; raises BudgetReached when that is nothing."""
-    evaluations = [system.evaluation for report in reports for system in report.systems.values()]
-    spent = Usage.total(usage for one in evaluations for usage in (one.usage, one.waste))
-    spent = Usage.total((spent, *(report.interrupted for report in reports)))
-    if over := budget.over(spent, Usage(input_tokens=1, cost_usd=1e-9)):
-        raise BudgetReached(over, hint="the runs so far are kept; compare them with the rest, under a new budget")
-    tokens = spent.input_tokens + spent.output_tokens
-    return Budget(
-        usd=None if budget.usd is None else budget.usd - (spent.cost_usd or 0.0),
-        tokens=None if budget.tokens is None else budget.tokens - tokens,
-    )
 
 
 def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:

@@ -262,12 +262,14 @@ async def completed(runtime: Runtime, begun: Begun, reporter: Reporter, **limits
     return next(iter(reports.values())) if begun.benchmark is None else Benchmark(begun.benchmark, reports)
 
 
-async def _reports(runtime: Runtime, begun: Begun, reporter: Reporter, **limits: Any) -> dict[str, Report]:
-    reports = {}
+async def _reports(
+    runtime: Runtime, begun: Begun, reporter: Reporter, others: Sequence[FolderRun] = (), **limits: Any
+) -> dict[str, Report]:
+    reports, spending = {}, [*others, *begun.runs.values()]
     with reporter.watch(begun.runs.values(), resume_command(begun.id)) as done:
         for dataset, run in begun.runs.items():
-            others = [other for other in begun.runs.values() if other is not run]
-            limits |= {"done": done, "warn": reporter.notice, "waiting": reporter.waiting, "others": others}
+            limits |= {"done": done, "warn": reporter.notice, "waiting": reporter.waiting}
+            limits["others"] = [other for other in spending if other is not run]
             report = await local.complete(runtime, run, **limits)
             reports[dataset] = Report.of(report, report.results)
     return reports
@@ -279,10 +281,14 @@ async def evaluated(
     inputs: Inputs,
     reporter: Reporter,
     kind: Literal["evaluation", "agreement"] = "evaluation",
+    others: Sequence[FolderRun] = (),
 ) -> tuple[FolderRun, Report]:
-    """A new run on one dataset and its report; raises what ``local.start`` and ``local.complete`` raise."""
+    """A new run on one dataset and its report; ``others``: runs that spend from the same budget.
+
+    Raises what ``local.start`` and ``local.complete`` raise.
+    """
     run = local.start(runtime, spec, inputs, kind)
-    [report] = (await _reports(runtime, Begun({inputs.dataset.name: run}), reporter)).values()
+    [report] = (await _reports(runtime, Begun({inputs.dataset.name: run}), reporter, others)).values()
     return run, report
 
 
