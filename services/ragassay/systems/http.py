@@ -212,7 +212,16 @@ class HttpClient:
     """Posts queries to an address. Raises BadSettings where an environment variable is not set; ``where`` names the system."""
 
     def __init__(self, config: HttpConfig, where: str) -> None:
+        import jsonpath
+
         self._config, self._where = config, where
+        end = config.stream_end or ""
+        self._end = jsonpath.compile(end) if end.startswith("$") else None
+        # of each field, and for a list whose path says so, of what holds its entries
+        self._paths: dict[ReplyField, tuple[_Path, list[_Path]]] = {
+            field: (jsonpath.compile(path), [*map(jsonpath.compile, _holders(path) if field in _LISTS else ())])
+            for field, path in config.reply.items()
+        }
         self._unseen = {field for field in config.reply if field in _PASSAGES}  # in no reply so far
         self._last: Any = None
         try:
@@ -229,7 +238,7 @@ class HttpClient:
         """Make the client, and import what a first request needs."""
         import anyio
 
-        _ = self._client, self._paths
+        _ = self._client
         await anyio.sleep(0)  # it loads what it needs of the event loop
 
     async def ask(self, sample: Sample, clock: RequestTimer) -> Response:
@@ -395,23 +404,6 @@ class HttpClient:
         if not isinstance(answer := values.get("answer"), str | None):
             raise BadInput(f"the answer should be text, is {shown(answer)}{self._hint(reply)}")
         return {field: value for field, value in values.items() if value is not None}
-
-    @cached_property
-    def _paths(self) -> Mapping[ReplyField, tuple[_Path, list[_Path]]]:
-        """Each field's path and, for a list whose path says so, the paths to what holds its entries."""
-        import jsonpath
-
-        paths: dict[ReplyField, tuple[_Path, list[_Path]]] = {}
-        for field, path in self._config.reply.items():
-            paths[field] = jsonpath.compile(path), [*map(jsonpath.compile, _holders(path) if field in _LISTS else ())]
-        return paths
-
-    @cached_property
-    def _end(self) -> _Path | None:
-        import jsonpath
-
-        end = self._config.stream_end
-        return jsonpath.compile(end) if end and end.startswith("$") else None
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
