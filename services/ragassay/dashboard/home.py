@@ -7,6 +7,7 @@ from functools import partial
 from urllib.parse import urlencode
 
 from ragassay.analysis.trends import Trend
+from ragassay.analysis.trends import trend as trend_of
 from ragassay.core.errors import AssayError
 from ragassay.core.formatting import minute
 from ragassay.dashboard.changes import against, verdict_of
@@ -38,7 +39,9 @@ def _latest(library: Library, newest: RunSummary) -> Document:
     metric = next(iter(newest.figures.values())).metric
     sentences, trend, blocks = list[str](), None, list[Block]()
     try:
-        trend = library.trend(metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MAX_RUNS)
+        trend = trend_of(
+            library.newest(), metric, system=None, dataset=newest.dataset, judge=newest.judge, last=MAX_RUNS
+        )
         if len(newest.systems) > 1 and metric == "accurate":
             sentences += verdict_of(library, newest.id)[:1]
     except AssayError:  # no other run can be read, or its rows are deleted

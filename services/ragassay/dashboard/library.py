@@ -11,10 +11,8 @@ from threading import Lock, Thread
 from typing import Any, ClassVar
 
 from ragassay.analysis import comparison
-from ragassay.analysis.costs import CostQuery, CostReport, cost_report
 from ragassay.analysis.gates import GateReport
 from ragassay.analysis.models import Comparison
-from ragassay.analysis.trends import Trend, trend
 from ragassay.core.models import Result, Sample
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.versions import DatasetStore
@@ -107,10 +105,16 @@ class Library(ABC):
         It reads all rows of the runs, so the newest ones are held. With ``apart`` a thread of its own compares many rows, and
         this returns None until it has.
         """
-        runs = dict.fromkeys(run_and_system(reference)[0] for reference in references)
+        parts = [run_and_system(reference) for reference in references]
+        runs = dict.fromkeys(run for run, _ in parts)
         versions = tuple((self.version(run), len(self.labels(run))) for run in runs)
         key = tuple(references), versions, baseline, tuple(metrics or ())
-        make = partial(self.held, "comparison", key, lambda: self._compared(references, baseline, metrics))
+
+        def compared() -> Comparison:
+            sides = [(self.report(run), system) for run, system in parts]
+            return comparison.compare(sides, baseline=baseline, metrics=metrics)
+
+        make = partial(self.held, "comparison", key, compared)
         is_long = sum(self.open(run).record.dataset.rows for run in runs) > MAX_ROWS_AT_ONCE
         made: Comparison | None = make() if not (apart and is_long) else self._made_apart(key, make)
         return made
@@ -125,23 +129,6 @@ class Library(ABC):
             if key in self._apart and self._apart[key].done():
                 return self._apart[key].result()
         return None
-
-    def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
-        parts = [run_and_system(reference) for reference in references]
-        chosen = [(self.report(run), system) for run, system in parts]
-        return comparison.compare(chosen, baseline=baseline, metrics=metrics)
-
-    def costs(self, query: CostQuery) -> CostReport:
-        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
-        return cost_report(self.newest(), query)
-
-    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
-        """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
-        return trend(self.newest(), metric, system=system, dataset=dataset, judge=judge, last=last)
-
-    def passed(self, run: str) -> bool | None:
-        """Has the run passed its gates? None where they were not checked."""
-        return self.open(run).passed
 
     def gates(self, run: str) -> GateReport | None:
         """How the run did at its gates; None if they were not checked."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from ragassay.analysis.models import Comparison
 from ragassay.core.errors import Conflict, NotFound
 from ragassay.core.jobs import JOB_ID
 from ragassay.core.models import Result, Sample
@@ -87,10 +86,6 @@ class ServiceLibrary(Library):
             return self.rows(run).sample(row.system, row.query_id)
         return None
 
-    def _compared(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
-        """Systems side by side: jobs, or JOB#SYSTEM; raises as ``JobReports.compare`` does."""
-        return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
-
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, Conflict while the job has not finished."""
         self._jobs.reports.finished(run)
@@ -103,7 +98,7 @@ class ServiceLibrary(Library):
             record,
             state.status,
             top,
-            passed=self.passed(record.id) if top.headline else None,
+            passed=self.open(record.id).passed if top.headline else None,
             error=state.error if state.status == "failed" else None,
             done=state.rows_done,
         )

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
-from ragassay.analysis.models import Comparison, Pair, Regression
+from ragassay.analysis.models import Comparison, Pair
 from ragassay.core.formatting import (
     changes_of,
     cut,
@@ -29,14 +29,14 @@ from ragassay.core.statistics import Interval
 from ragassay.reporting import csv, xlsx
 from ragassay.reporting.charts import Chart, Drawn, dots, scatter
 from ragassay.reporting.csv import short_text
-from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Sentences, Table
+from ragassay.reporting.document import Block, Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.exporters import Exporters, of_document
 from ragassay.reporting.failing import what_went_wrong
 from ragassay.reporting.figures import NOT_REPORTED, PER_ACCURATE, estimate, marginal_cost, spent
 from ragassay.reporting.tabular import Grid, Kind
 
 TONES = {"better": "good", "worse": "bad"}
-MAX_ROWS, MAX_SCORES = 10, 3  # that got worse, on a page, which leads to the list of all; scores of a row
+MAX_ROWS, MAX_SCORES = 10, 3  # that got worse, of which pages and JSON have all; scores of a row
 _LONGEST = 160  # characters of a text on a page
 _NOT_SCORED, _NOT_COMPUTED = "not scored", "not computed"
 _change = partial(quantity, sign="+")
@@ -86,13 +86,12 @@ def of_comparison(
     overview, of_pairs = list(_overview(comparison)), list(metric_tables(comparison))
     more = list[Block](_more_tables(comparison))
     details = list(_details(comparison, pages))
-    lost = [pair for pair in comparison.pairs if pair.regressions]
-    blocks: list[Block | None]
-    if pages:  # what decides, and the rest to unfold
-        blocks = [*charts, *(overview or of_pairs), _worse(comparison, pages)]
-        details = [*(of_pairs if overview else []), *more, *details]
+    decisive, others = (overview, [*of_pairs, *more]) if overview else (of_pairs, more)
+    blocks: list[Block | None] = [*charts, *decisive, _worse(comparison, pages)]
+    if pages:  # the rest is to unfold
+        details = [*others, *details]
     else:
-        blocks = [*charts, *overview, *of_pairs, *more, *map(_regressions, lost)]
+        blocks += others
     return Document(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
@@ -262,31 +261,20 @@ def _worse(comparison: Comparison, pages: str) -> Table | None:
                 continue
             answers = ((pair.a, row.query_id, row.answer_a), (pair.b, row.query_id_b, row.answer_b))
             links = (_row_link(comparison, pages, *answer) for answer in answers)
-            rows.append((Figure(cut(row.query, _LONGEST), row.query_id), *links, listed(scores, MAX_SCORES)))
+            ids = row.query_id if row.query_id_b == row.query_id else f"{row.query_id} ({row.query_id_b} of {pair.b})"
+            why = "; ".join(filter(None, (listed(scores, MAX_SCORES), cut(row.why or "", _LONGEST))))
+            rows.append((Figure(cut(row.query, _LONGEST), ids), *links, why))
     answer = comparison.pairs[0].b if len(comparison.pairs) == 1 else "worse answer"
-    columns = ("question", comparison.baseline, answer, "scores")
+    columns = ("question", comparison.baseline, answer, "why")
     return Table("Rows that got worse", columns, tuple(rows), "The worst by each metric.") if rows else None
 
 
-def _row_link(comparison: Comparison, pages: str, name: str, query_id: str, answer: str | None) -> Link:
+def _row_link(comparison: Comparison, pages: str, name: str, query_id: str, answer: str | None) -> Cell:
     side = comparison.sides[name]
-    text = f"{name}: " if len(comparison.pairs) > 1 and name != comparison.baseline else ""
+    of = f"{name}: " if len(comparison.pairs) > 1 and name != comparison.baseline else ""
+    text = f"{of}{cut(answer or 'no answer', _LONGEST)}"
     address = f"{pages}/{side.run}/row?{urlencode({'system': side.system, 'id': query_id})}"
-    return Link(f"{text}{cut(answer or 'no answer', _LONGEST)}", address)
-
-
-def _regressions(pair: Pair) -> Cards:
-    title = f"Worst regressions: {pair.b} against {pair.a}"
-    return Cards(title, tuple(_regression(pair, row) for row in pair.regressions))
-
-
-def _regression(pair: Pair, row: Regression) -> Card:
-    """A query on which b is worse: its id in a, with that in b if it is another one; scores, answers, why b's is worse."""
-    elsewhere = "" if row.query_id_b == row.query_id else f" ({row.query_id_b} of {pair.b})"
-    scores = (f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.scores.items())
-    answers = ((pair.a, row.answer_a or "no answer"), (pair.b, row.answer_b or "no answer"))
-    texts = (("scores", ", ".join(scores)), *(answers if row.answer_a or row.answer_b else ()), ("why", row.why or ""))
-    return Card(row.query, f"{row.query_id}{elsewhere}", texts)
+    return Link(text, address) if pages else text
 
 
 def _details(comparison: Comparison, pages: str) -> Iterator[Block]:

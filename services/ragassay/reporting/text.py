@@ -51,8 +51,8 @@ def _block(block: Block) -> Iterator[str]:
             yield f"... and {more} more queries: -o FILE.md or --json has all"
 
 
-def _paragraph(text: str, indent: str) -> str:
-    return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
+def _paragraph(text: str, indent: str, within: int | None = None) -> str:
+    return fill(text, within or width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
 
 
 def width() -> int:
@@ -66,7 +66,8 @@ def table(
     """The lines of a table within so many columns, the terminal's by default.
 
     If it is too wide, columns of ``least`` are left out, the first of them first, and the last line names them; then
-    long texts are wrapped; what is still too wide goes on below, beside the first column again.
+    long texts are wrapped; if it is still too wide, a table of texts is a list of cells for each row, and any other goes on
+    below, beside the first column again.
     """
     from rich.cells import cell_len
 
@@ -81,6 +82,9 @@ def table(
         if not fits(kept, within) and name in columns:
             kept.remove(list(columns).index(name))
             dropped.append(name)
+    if not fits(kept, _WIDEST) and sum(each > _WIDEST for each in widths[1:]) > 1:
+        lists = ((row[0], *(f"{columns[n]}: {row[n]}" for n in kept[1:] if row[n])) for row in rows)
+        return [_paragraph(printable(text), "  " * (n > 0), within) for texts in lists for n, text in enumerate(texts)]
     groups = [kept[:1]]
     for n in kept[1:]:
         if len(groups[-1]) > 1 and not fits([*groups[-1], n], _WIDEST):

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from ragassay.analysis.costs import DIMENSIONS, cost_query
+from ragassay.analysis import trends
+from ragassay.analysis.costs import DIMENSIONS, cost_query, cost_report
 from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.dashboard.changes import marginal_costs, since_last_week
@@ -52,7 +53,7 @@ def _cost(
     document, what, listed = None, "", list(islice(library.runs(), RECENT))
     try:
         query = cost_query(since=since or None, until=until or None, by=by, system=systems, dataset=datasets)
-        document = of_costs(library.costs(query), marginal_costs(library, listed, query))
+        document = of_costs(cost_report(library.newest(), query), marginal_costs(library, listed, query))
     except NothingToEvaluate as error:
         what = error.message
     choices = _choices(listed) | {"dimensions": DIMENSIONS}
@@ -76,9 +77,11 @@ def _trends(
         return shown(request, "trends.html", document=None)
     known = [*library.report(newest.id).provenance.metrics, *FIGURES]
     metric = metric or ("accurate" if "accurate" in known else known[0])
-    trend = library.trend(metric, system=system or None, dataset=dataset or None, judge=judge or None, last=last)
+    trend = trends.trend(
+        library.newest(), metric, system=system or None, dataset=dataset or None, judge=judge or None, last=last
+    )
     since = since_last_week(library, trend)
-    passed = {point.run: library.passed(point.run) for series in trend.systems.values() for point in series.points}
+    passed = {point.run: library.open(point.run).passed for series in trend.systems.values() for point in series.points}
     return shown(
         request,
         "trends.html",
