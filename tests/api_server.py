@@ -19,7 +19,7 @@ from ragassay.core.settings import Settings
 from ragassay.evaluation.evaluate import ScoringConfig
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.panel import Panel
+from ragassay.judges.panel import Panel, Rater
 from ragassay.service.jobs import Jobs
 from ragassay.service.notifier import Notifier
 from ragassay.service.redis import MAX_DEATHS, RedisStore
@@ -67,7 +67,7 @@ class Lexical(Runtime):
         super().__init__(settings or Settings.model_construct())
 
     def scoring(self, spec, metrics=()):
-        return ScoringConfig(spec, tuple(metrics), Panel.of(LocalJudge()), None, "the tests need no model")
+        return ScoringConfig(spec, tuple(metrics), Panel([Rater((LocalJudge(),))]), None, "the tests need no model")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from ragassay.evaluation.inputs import Inputs, SystemInput
 from ragassay.evaluation.local import work_through
 from ragassay.evaluation.prepare import choose_metrics, describe, prepare
 from ragassay.evaluation.runtime import Runtime
-from ragassay.judges.panel import Panel
+from ragassay.judges.panel import Panel, Rater
 from ragassay.judges.verdict import check_verdict, number_units
 from ragassay.llm.journal import MemoryJournal
 from ragassay.metrics.composite import custom_metrics
@@ -104,7 +104,7 @@ class FakeRuntime(Runtime):
     def scoring(self, spec, metrics=()):
         if self.error:
             raise self.error
-        return ScoringConfig(spec, tuple(metrics), Panel.of(self.judge or ScriptedJudge()), FakeEmbedder())
+        return ScoringConfig(spec, tuple(metrics), Panel([Rater((self.judge or ScriptedJudge(),))]), FakeEmbedder())
 
 
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):

@@ -77,7 +77,10 @@ RESCUED, SPOILED = reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", 
 
 
 def improvement(scores, questions=None):
-    return ScoreColumn(scores).aggregate(parse("reranking_improvement@2"), RunConfig(), questions)
+    column = ScoreColumn()
+    for score in scores:
+        column.add(score)
+    return column.aggregate(parse("reranking_improvement@2"), RunConfig(), questions)
 
 
 def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():

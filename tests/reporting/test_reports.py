@@ -147,7 +147,7 @@ def test_slices_group_by_category_difficulty_and_metadata_that_groups(system):
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60))
 def test_distribution_has_numpys_percentiles(values):
-    found = distribution([*values, None])
+    found = distribution(np.array([*values, np.nan]))
     expected = np.percentile(values, [50, 90, 95, 99]).tolist()
     assert [found.p50, found.p90, found.p95, found.p99] == pytest.approx(expected)
     assert (found.n, found.missing, found.total) == (len(values), 1, pytest.approx(math.fsum(values)))
@@ -155,5 +155,8 @@ def test_distribution_has_numpys_percentiles(values):
 
 def test_share_of_failed_rows_leaves_out_rows_that_lacked_input():
     scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
-    metric = ScoreColumn(scores).aggregate(parse("faithfulness"), RunConfig(), None)
+    column = ScoreColumn()
+    for score in scores:
+        column.add(score)
+    metric = column.aggregate(parse("faithfulness"), RunConfig(), None)
     assert (metric.failed, metric.n) == (1, 1)

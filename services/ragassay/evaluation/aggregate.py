@@ -207,12 +207,10 @@ def _counted(row: Result) -> dict[str, float | None]:
 class ScoreColumn:
     """The scores of one metric: each row's value, or why it has none."""
 
-    def __init__(self, scores: Iterable[Score] = ()) -> None:
+    def __init__(self) -> None:
         self._values, self._ndcg_before, self._reason_codes = array("d"), Columns(None), array("i")
         self._draws: list[Sequence[float]] = []
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
-        for score in scores:
-            self.add(score)
 
     def add(self, score: Score, draws: Iterable[Sequence[float]] = ()) -> None:
         """The next row's, and for each judge that rated it several times what it would be by each of its ratings."""
@@ -470,9 +468,8 @@ def _stratum_of_ratio(numerator: Floats, denominator: Floats) -> Stratum:
     return Stratum(sums, sums.n)
 
 
-def distribution(reported: Iterable[float | None] | Floats) -> Distribution:
-    """Mean, total and percentiles of what was reported; None and NaN are missing."""
-    every = np.asarray(reported if isinstance(reported, np.ndarray) else list(reported), np.float64)
+def distribution(every: Floats) -> Distribution:
+    """Mean, total and percentiles of what was reported; NaN is missing."""
     values = every[np.isfinite(every)]
     missing = len(every) - len(values)
     if not len(values):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ragassay.core.errors import ProviderDown
 from ragassay.core.protocols import Journal
-from ragassay.llm.journal import CallScope, Circuit, is_given_up, refusing_journal
+from ragassay.llm.journal import CallScope, Circuit, refusing_journal
 
 T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 60.0
@@ -40,18 +40,17 @@ async def through_outages(
     calls that are not answered raise Unavailable with the provider's error.
     """
     why, since, ends, probes = "", 0.0, 0.0, 0
-    circuit: Circuit | None = None
-    used = journal
+    circuit, used, given_up = None, journal, False
     while True:
         try:
             return await work(used)
         except ProviderDown as down:
-            if is_given_up(used):
+            if given_up:
                 raise
             if circuit is None or circuit.closed:  # it was answered in between: this is another outage
                 why, since, ends, probes = str(down), time.time(), time.monotonic() + outage_timeout_s, 0
             if (left := ends - time.monotonic()) <= 0:
-                used = refusing_journal(journal, given_up_text(str(down), outage_timeout_s))
+                used, given_up = refusing_journal(journal, given_up_text(str(down), outage_timeout_s)), True
                 continue
             wait, probes = min(wait_s(probes, down.retry_after), left), probes + 1
             waiting(f"{waiting_text(why, since)}; asked again in {wait:.0f} s")

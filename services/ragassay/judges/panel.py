@@ -62,11 +62,6 @@ class Panel:
             if (other := names.setdefault(digest(dict(rater.draws[0].settings)), rater.name)) != rater.name:
                 raise _same(other, rater.name)
 
-    @classmethod
-    def of(cls, judge: Judge) -> Panel:
-        """One judge that judges each row once."""
-        return cls([Rater((judge,))])
-
     @property
     def name(self) -> str:
         """The judge's name, or ``jury of`` several; then the reference judges."""

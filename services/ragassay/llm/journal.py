@@ -207,8 +207,3 @@ def draw_scope(journal: Journal, number: int) -> Journal:
 def refusing_journal(journal: Journal, why: str) -> CallScope:
     """The journal when a provider is given up: what is settled is returned, any other call raises Unavailable."""
     return CallScope(journal, circuit=Circuit(why, given_up=True))
-
-
-def is_given_up(journal: Journal) -> bool:
-    """Whether every call that is not settled fails."""
-    return isinstance(journal, CallScope) and journal.circuit is not None and journal.circuit.given_up
