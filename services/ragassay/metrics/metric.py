@@ -1,9 +1,9 @@
 """What a metric is, and the one way to declare one: a function, or a class or object with a method ``compute``.
 
-There are three kinds of input, by the type of the first parameter, or the names of two:
+There are two kinds of input, by the type of the first parameter:
 
-* a row: its ``Sample`` (also without a type) or its ``Verdict``; returns a Score, a number or None
-* two lists of a row, as ``retrieved_ids`` and ``relevant_ids``, if there are parameters of these names
+* a row: its ``Sample`` (also without a type), its ``Verdict``, or its two lists of ids, as ``retrieved_ids`` and
+  ``relevant_ids``, if there are parameters of these names; returns a Score, a number or None
 * a batch: the ``Chunk`` of the rows that are evaluated at once, returns one of these for each row; or its graded lists,
   ``Ranked``, returns an array of shape (queries,), NaN where it is undefined
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower"]
 Kind = Literal["retrieval", "quality", "performance", "cost"]
-InputType = Literal["Sample", "Verdict", "Chunk", "Ranked"]
+InputType = Literal["Sample", "Verdict", "Ids", "Chunk", "Ranked"]
 Input: TypeAlias = tuple[Callable[["Sample"], bool], str]
 """Does a row lack it, and the reason that its score then has."""
 Inputs: TypeAlias = dict[str, Input]
@@ -96,9 +96,9 @@ INPUTS = frozenset((*_QUERY_LABELS, *_RESPONSE_INPUTS, "verdict", "embeddings"))
 class Metric:
     """A metric, bound to its parameter if it takes one. ``name`` parses back to the same metric.
 
-    ``input_type``: what the function gets, ``takes_ids``: instead of a sample two lists of ids, ``needs``: the inputs
-    without which a row has no score, ``binary``: are values 0 or 1, ``optional``: may the parameter be left out,
-    ``parts``: the metrics that a composite is made of.
+    ``input_type``: what the function gets, ``Ids`` as two keywords, ``needs``: the inputs without which a row has
+    no score, ``binary``: are values 0 or 1, ``optional``: may the parameter be left out, ``parts``: the metrics of a
+    composite.
     """
 
     family: str
@@ -112,7 +112,6 @@ class Metric:
     optional: bool = False
     bounds: tuple[float, float] | None = None
     binary: bool = False
-    takes_ids: bool = False
     description: str = ""
     declared: object = None
     parts: tuple[Metric, ...] = ()
@@ -193,6 +192,7 @@ _OURS = ("accuracy", "diversity", "embedding", "answer", "judged", "operational"
 METRICS: Registry[Metric] = Registry(
     "metric", modules=[f"ragassay.metrics.{name}" for name in _OURS], adopt=lambda thing: METRICS.get(name_of(thing))
 )
+_ANNOTATIONS = ("Sample", "Verdict", "Chunk", "Ranked")
 _IDS = frozenset(("retrieved_ids", "relevant_ids"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 _WORDS = ("better", "needs", "name", "kind", "bounds", "binary", "description")
@@ -222,7 +222,6 @@ def metric(
         called: str = name if name is not None else getattr(thing, "__name__", type(thing).__name__)
         try:
             function = _function(thing)
-            takes_ids = _takes_ids(function)
             input_type, param = _parameters(function)
             _check(called, better, kind, inputs)
             limits = _bounds(bounds or (UNIT if binary else None))
@@ -232,14 +231,13 @@ def metric(
             family=called,
             function=function,
             input_type=input_type,
-            kind=kind or ("retrieval" if input_type == "Ranked" or takes_ids else "quality"),
+            kind=kind or ("retrieval" if input_type in ("Ranked", "Ids") else "quality"),
             better=better,
-            needs=("retrieved_doc_ids", "judgments", *inputs) if takes_ids else inputs,
+            needs=("retrieved_doc_ids", "judgments", *inputs) if input_type == "Ids" else inputs,
             param=param.name if param else None,  # type: ignore[arg-type]  # one of the two
             optional=param is not None and param.default is not param.empty,
             bounds=limits,
             binary=binary,
-            takes_ids=takes_ids,
             description=(description or inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "),
             declared=thing,
         )
@@ -320,18 +318,18 @@ def _takes_ids(function: Callable[..., Any]) -> bool:
 def _parameters(function: Callable[..., Any]) -> tuple[InputType, inspect.Parameter | None]:
     """The input of a function, by the type of its first parameter, and the parameter that is read from the name."""
     parameters = dict(inspect.signature(function).parameters)
+    if not parameters:
+        raise BadSettings("takes no parameter", hint=f"the first is its input: {', '.join(_ANNOTATIONS)}")
     if _takes_ids(function):
-        parameters = {"sample": inspect.Parameter("sample", inspect.Parameter.POSITIONAL_ONLY)} | {
-            name: parameter for name, parameter in parameters.items() if name not in _IDS
-        }
-    first, *more = parameters.values() or (None,)
-    if first is None:
-        raise BadSettings("takes no parameter", hint=f"the first is its input: {', '.join(get_args(InputType))}")
-    annotation = "Sample" if first.annotation is first.empty else first.annotation
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    input_type: Any = text.rsplit(".", 1)[-1].strip("\"'")
-    if input_type not in get_args(InputType):
-        raise BadSettings(f"the first parameter must be annotated with {', '.join(get_args(InputType))}, not {text}")
+        input_type: Any = "Ids"
+        more = [parameter for name, parameter in parameters.items() if name not in _IDS]
+    else:
+        first, *more = parameters.values()
+        annotation = "Sample" if first.annotation is first.empty else first.annotation
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+        input_type = text.rsplit(".", 1)[-1].strip("\"'")
+        if input_type not in _ANNOTATIONS:
+            raise BadSettings(f"the first parameter must be annotated with {', '.join(_ANNOTATIONS)}, not {text}")
     param = next((parameter for parameter in more if parameter.name in ("k", "p")), None)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     for one in more:

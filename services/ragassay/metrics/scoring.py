@@ -59,9 +59,9 @@ class _Call:
     async def of_rows(self, chunk: Chunk) -> list[Score]:
         """Each sample's score, or that of its verdict; rows without a verdict are missing with its reason."""
         metric = self._metric
-        seen: Sequence[Any] = chunk.verdicts if metric.input_type == "Verdict" else chunk.samples
-        if metric.takes_ids:
-            seen = chunk.ids
+        seen: Sequence[Any] = chunk.samples
+        if metric.input_type != "Sample":
+            seen = chunk.verdicts if metric.input_type == "Verdict" else chunk.ids
         complete = [one for one in seen if not isinstance(one, Score)]
         # what does not wait is called in order: tasks would only cost time
         values = (
@@ -95,11 +95,9 @@ class _Call:
 
     def _called(self, seen: Any) -> Any:
         metric = self._metric
-        return (
-            metric.function(**seen, **metric.arguments)
-            if metric.takes_ids
-            else metric.function(seen, **metric.arguments)
-        )
+        if metric.input_type == "Ids":
+            return metric.function(**seen, **metric.arguments)
+        return metric.function(seen, **metric.arguments)
 
     def _now(self, seen: object) -> Any:
         try:
