@@ -29,7 +29,7 @@ PACKED = {**BINARY, "Content-Encoding": "gzip"}
 
 @pytest.fixture(scope="module")
 def served():
-    with keyed_server(live_redacted="user.*,metadata.email,error") as served:
+    with keyed_server(live_redacted=("user.*", "metadata.email", "error")) as served:
         served.key = made_key(served, "default", ("submit",)).key
         yield served
 

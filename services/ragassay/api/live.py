@@ -103,7 +103,7 @@ _TYPES = {form: kind for kind, form in otlp.MEDIA_TYPES.items()}
 
 def _append_spans(live: LiveTraffic, body: bytes, form: otlp.Form, gzipped: bool, settings: Settings) -> bytes:
     """Keep the spans of a body; the answer to it."""
-    redacted = settings.redacted_attributes
+    redacted = settings.live_redacted
     spans = otlp.read(body, form, gzipped=gzipped, limit=otlp.MAX_BYTES, redacted=redacted)
     check_memory(live.jobs.store)
     appended = live.store.append(spans.received) if spans.received else None

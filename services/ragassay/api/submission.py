@@ -13,7 +13,6 @@ from ragassay.api.bodies import check_json, read_as
 from ragassay.config import GatedConfig, ProjectConfig, check_rules, section_of, sections
 from ragassay.core.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.core.eval_config import JudgeConfig, RunConfig
-from ragassay.core.formatting import split_names
 from ragassay.core.models import Sample
 from ragassay.core.report import Source
 from ragassay.core.settings import Settings
@@ -261,7 +260,7 @@ def _check_judge(model: str, settings: Settings, where: str) -> None:
 def _allowed(settings: Settings) -> list[str] | None:
     """Models that jobs may name; None for any. Without a list, any where no key is asked for: that is loopback."""
     if settings.judges is not None:
-        return [name for each in split_names(settings.judges) if (name := each.removeprefix("llm:"))]
+        return [name for each in settings.judges if (name := each.removeprefix("llm:"))]
     return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 

@@ -53,7 +53,7 @@ def live(
     if follow and (as_json or dry_run):
         raise BadSettings("--follow prints tables", hint="leave out --json and --dry-run")
     settings = Settings()
-    files, rule = SpanFiles(path, settings.redacted_attributes), LiveRule(rate=rate, low_score=low_score)
+    files, rule = SpanFiles(path, settings.live_redacted), LiveRule(rate=rate, low_score=low_score)
     if dry_run:
         _print_decisions(files, rule, as_json=as_json)
         return

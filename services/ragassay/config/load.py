@@ -112,7 +112,7 @@ def import_plugins(document: Document) -> None:
 
     Raises BadSettings. What is not written as it should be is left to the check of the configuration.
     """
-    for name in Settings().plugin_names:
+    for name in Settings().plugins:
         import_plugin(name, "RAGASSAY_PLUGINS")
     plugins, systems = (document.values.get(key) for key in ("plugins", "systems"))
     for name in plugins if isinstance(plugins, list) else ():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ragassay.core.addresses import check_address, check_bare_address
 from ragassay.core.errors import BadSettings
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ragassay.core.http_guard import Allowed
 
 Address = Annotated[str, AfterValidator(check_address)]
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: split_names(given) if isinstance(given, str) else given)
+]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
 NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
@@ -57,7 +60,7 @@ class Settings(BaseModel):
         description="secret that the keys of projects are hashed with; with it, every request needs a key",
     )
     key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
-    judges: str | None = Field(
+    judges: Names | None = Field(
         None,
         description="models that jobs may name, with commas, in addition to 'local'; default: any, with API keys RAGASSAY_JUDGE",
     )
@@ -79,9 +82,7 @@ class Settings(BaseModel):
     )
     server_key: str | None = Field(None, repr=False, description="the key that they send")
 
-    plugins: str | None = Field(
-        None, description="Python files and modules that register metrics, judges ..., with commas"
-    )
+    plugins: Names = Field((), description="Python files and modules that register metrics, judges ..., with commas")
     systems: Path | None = Field(None, description="file of the systems that jobs may name; the form of ragassay.yaml")
     state_url: Address | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
@@ -105,8 +106,8 @@ class Settings(BaseModel):
         le=86_400,
         description="seconds without a span after which a request whose root did not come is complete",
     )
-    live_redacted: str | None = Field(
-        None,
+    live_redacted: Names = Field(
+        (),
         description="attributes of spans that are never stored, with commas; * matches any text: user.*, metadata.email",
     )
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
@@ -119,16 +120,6 @@ class Settings(BaseModel):
     metrics_key: str | None = Field(
         None, repr=False, description="key of /metrics, sent as 'Authorization: Bearer ...', in place of any other key"
     )
-
-    @property
-    def plugin_names(self) -> list[str]:
-        """The plug-ins that RAGASSAY_PLUGINS names."""
-        return split_names(self.plugins or "")
-
-    @property
-    def redacted_attributes(self) -> list[str]:
-        """The patterns that RAGASSAY_LIVE_REDACTED names."""
-        return split_names(self.live_redacted or "")
 
     @property
     def of_dry_run(self) -> Settings:

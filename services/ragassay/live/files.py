@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -47,7 +47,7 @@ class OpenRequest:
 class SpanFiles:
     """The requests of a file, or of the files in a folder. ``redacted``: attributes that are not read."""
 
-    def __init__(self, path: Path, redacted: list[str]) -> None:
+    def __init__(self, path: Path, redacted: Sequence[str]) -> None:
         if not path.exists():
             raise NotFound("there is no such file or folder", where=str(path))
         self._path, self._redact = path, Redaction(redacted)

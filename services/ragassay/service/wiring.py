@@ -29,7 +29,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     from ragassay.service.redis_spacing import RedisSpacing
     from ragassay.service.registered import Registered
 
-    for name in settings.plugin_names:
+    for name in settings.plugins:
         import_plugin(name, "RAGASSAY_PLUGINS")
     registered = Registered.read(settings.systems)
     if patient:  # the API knows their names, and runs nothing
