@@ -26,6 +26,7 @@ from ragassay.service import wiring
 
 SENDER = ROOT / "benchmarks" / "live_sender.py"
 METRICS = ["faithfulness", "relevance"]
+SAMPLED = 0.05  # of the requests
 
 
 def send(*options: object) -> dict[str, float]:
@@ -72,7 +73,6 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--number", type=int, default=2000)
     options.add_argument("--rate", type=float, default=200.0)
-    options.add_argument("--sampled", type=float, default=0.05)
     options.add_argument("--budget", type=float, default=1.0)
     options.add_argument("--kill", action="store_true")
     given = options.parse_args()
@@ -84,7 +84,7 @@ def main() -> None:
     ends = threading.Event()
     with Provider() as provider, Service(workers=2, api_base=provider.url, traced=False, lease_s=10) as service:
         service.ready()
-        rule = {"rate": given.sampled, "budget_usd": given.budget, "job": {"metrics": METRICS, "judge": "gpt-4o-mini"}}
+        rule = {"rate": SAMPLED, "budget_usd": given.budget, "job": {"metrics": METRICS, "judge": "gpt-4o-mini"}}
         service.answered("PUT", "/v1/live/streams/bench", json=rule).raise_for_status()
         watcher = threading.Thread(target=watch, args=(service, ends, memory))
         watcher.start()

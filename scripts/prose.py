@@ -1,6 +1,6 @@
 """Checks the prose of README, CONTRIBUTING, CHANGELOG and docs: words that a stranger would not use, long sentences, long lines.
 
-    python scripts/prose.py [FILE ...]     by default every page; exit code 1 if something is found
+    python scripts/prose.py     exit code 1 if something is found
 
 Code blocks, tables' bars and links' addresses are not prose.
 """
@@ -56,7 +56,7 @@ def pages() -> list[Path]:
 def main() -> None:
     """Print every problem as ``FILE:LINE: PROBLEM``."""
     count = 0
-    for path in [Path(name).resolve() for name in sys.argv[1:]] or pages():
+    for path in pages():
         for number, problem in problems(path.read_text(encoding="utf-8")):
             print(f"{path.relative_to(ROOT)}:{number}: {problem}")
             count += 1

@@ -373,9 +373,8 @@ def main():
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--minutes", type=float, default=5.0)
-    asked.add_argument("--rows", type=int, default=1000, help="of the larger job of a round")
     chosen = asked.parse_args()
-    with Chaos(chosen.seed, max_rows=chosen.rows) as chaos:
+    with Chaos(chosen.seed) as chaos:
         end, rounds = time.monotonic() + 60 * chosen.minutes, 0
         while time.monotonic() < end and len(chaos.breaches) < 20:
             chaos.round(chaos.chance.choice(SMALL), chaos.drawn())

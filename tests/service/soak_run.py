@@ -21,6 +21,7 @@ from service.running import Service, rows
 
 ROWS, LATENCY_S, EVERY_S, LOOK_S = 40, 0.05, 6.0, 2.0
 MAX_MB_AN_HOUR = 2.0
+WARM_UP = 20.0  # minutes before anything counts
 PARTS = {"API": "cli serve api", "workers": "celery"}
 OF_BROKER = (b"_kombu", b"unacked", b"celery", b"work", b"finalize", b"schedule", b"deliver")  # the queues
 
@@ -93,7 +94,6 @@ def mb_an_hour(sizes):
 def main():
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--minutes", type=float, default=45.0)
-    asked.add_argument("--warm-up", type=float, default=20.0, help="minutes of them before anything counts")
     chosen = asked.parse_args()
     with (
         Provider(then=good, latency_s=LATENCY_S) as provider,
@@ -101,12 +101,12 @@ def main():
     ):
         soak = Soak(service, provider)
         service.ready()
-        soak.work(30 * chosen.warm_up)
+        soak.work(30 * WARM_UP)
         soak.replace_workers()
-        soak.work(30 * chosen.warm_up)
+        soak.work(30 * WARM_UP)
         before, jobs = soak.lasting(), soak.jobs
         soak.sizes = {part: [] for part in PARTS}
-        soak.work(60 * (chosen.minutes - chosen.warm_up))
+        soak.work(60 * (chosen.minutes - WARM_UP))
         until(lambda: not service.redis.scard("ra:active"), 60, "the end of all jobs")
         came = sorted(soak.lasting() - before)
     slopes = {part: mb_an_hour(sizes) for part, sizes in soak.sizes.items()}
