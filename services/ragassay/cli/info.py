@@ -23,6 +23,7 @@ _DOCUMENTS = {
     "gates": "analysis.gates:GateReport",
     "trend": "analysis.trends:Trend",
     "costs": "analysis.costs:CostReport",
+    "agreement": "evaluation.labels:JudgeAgreement",
     "ab": "analysis.ab:Trial",
     "ab-config": "analysis.ab:Recipe",
     "config": "config.model:ProjectConfig",
