@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import orjson
 
@@ -29,8 +28,7 @@ from ragassay.sdk.references import is_stored_dataset, resolve
 from ragassay.storage.folder import FolderRun
 
 
-@dataclass(frozen=True)
-class Unevaluated:
+class Unevaluated(NamedTuple):
     """Rows with responses, and how they are to be evaluated; ``system`` and ``name`` as a ``Side`` has them."""
 
     inputs: Inputs
@@ -170,7 +168,4 @@ def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:
     ]
     if len({*names} - {None}) < len(sides):
         names = list("ab")
-    return [
-        side._replace(name=name) if isinstance(side, Side) else replace(side, name=name)
-        for side, name in zip(sides, names, strict=False)
-    ]
+    return [side._replace(name=name) for side, name in zip(sides, names, strict=False)]
