@@ -20,9 +20,7 @@ _IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by 
 class Blobs(Protocol):
     """Bytes by name. A name may have a folder: ``results/default/00001.jsonl``. ``where``: what an error calls the place."""
 
-    @property
-    def where(self) -> str:
-        """Where they are."""
+    where: str
 
     def get(self, name: str) -> bytes | None:
         """The whole content; None if there is none."""
@@ -56,12 +54,7 @@ class FolderBlobs:
     """Files of a folder, which only their owner may read."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @property
-    def where(self) -> str:
-        """The folder."""
-        return str(self.folder)
+        self.folder, self.where = folder, str(folder)
 
     def get(self, name: str) -> bytes | None:
         """See ``Blobs``."""
@@ -133,12 +126,7 @@ class RedisBlobs:
     """
 
     def __init__(self, redis: Any, prefix: str, *, where: str, kept_s: int) -> None:
-        self._redis, self._prefix, self._where, self._kept_s = redis, prefix, where, kept_s
-
-    @property
-    def where(self) -> str:
-        """Whose they are."""
-        return self._where
+        self._redis, self._prefix, self.where, self._kept_s = redis, prefix, where, kept_s
 
     def get(self, name: str) -> bytes | None:
         """See ``Blobs``."""
