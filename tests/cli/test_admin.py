@@ -48,10 +48,10 @@ def test_a_service_without_troubles(cli, store, url):
     assert others == [
         "workers:        1 with 3 processes",
         "schedulers:     2",
-        "messages:       ragassay.chunks 3, ragassay.reports 0, ragassay.schedules 0, taken 0",
+        "messages:       ragassay.chunks 1, ragassay.reports 0, ragassay.schedules 0, taken 0",
         "jobs:           1 queued, 0 stalled, 1 listed",
     ]
-    assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {**dict.fromkeys(QUEUES, 0), CHUNKS: 3}
+    assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {**dict.fromkeys(QUEUES, 0), CHUNKS: 1}
     jobs.close()
 
 
