@@ -8,7 +8,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial, wraps
 from importlib import metadata
 from pathlib import Path
@@ -147,16 +147,25 @@ def shown(request: Request, template: str, status: int = 200, **values: Any) -> 
     return HTMLResponse(text, status_code=status, headers=headers)
 
 
-def shown_document(request: Request, document: Document, **given: Any) -> HTMLResponse:
-    """A page that is a document, with ``crumbs`` (addresses by text).
+class Field(NamedTuple):
+    """A field of a page's form: an input of a ``kind``, or a choice of ``options`` and, by another text, of none of them."""
 
-    ``commands``: a sentence, and what to run. ``search`` and ``choices``: what its form asks for, as ``asked`` has it.
-    ``start`` or ``after``: where it begins; ``more``: whether, or after what, it goes on.
+    label: str
+    name: str
+    value: object = ""
+    kind: str = "text"
+    options: Sequence[str] = ()
+    none: str = ""
+
+
+def shown_document(request: Request, document: Document, **given: Any) -> HTMLResponse:
+    """A page that is a document, with ``crumbs`` and ``links`` (addresses by text), and ``fields`` of its form.
+
+    ``commands``: a sentence, and what to run. ``start`` or ``after``: where it begins, beside what is ``asked``; ``more``:
+    whether, or after what, it goes on.
     """
-    absent = dict.fromkeys(("commands", "search", "start", "after", "more"))
-    return shown(
-        request, "page.html", document=document, **{"crumbs": {}, "choices": {}, "asked": {}, **absent, **given}
-    )
+    absent = dict.fromkeys(("commands", "start", "after", "more", "fields"))
+    return shown(request, "page.html", document=document, **{"crumbs": {}, "links": {}, "asked": {}, **absent, **given})
 
 
 class Elsewhere(AssayError):

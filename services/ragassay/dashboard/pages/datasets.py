@@ -13,7 +13,7 @@ from ragassay.core.formatting import cut, minute
 from ragassay.core.models import Sample
 from ragassay.core.text import is_answerable
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, address_of, pages, shown_document
+from ragassay.dashboard.site import A_PAGE, Field, SearchText, Start, address_of, pages, shown_document
 from ragassay.datasets.versions import SHORT, DatasetVersion, resolve
 from ragassay.reporting.datasets import made
 from ragassay.reporting.document import Cell, Document, Figure, Link, Table
@@ -53,7 +53,7 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
         request,
         Document("Datasets", blocks=tuple(table for table in tables if table)),
         commands=() if rows or (q and used) else ("No dataset matches.",) if q or start else (none, keep),
-        search=q,
+        fields=[Field("Search", "q", q, "search")],
         asked={"q": q},
         start=start,
         more=len(listed) > A_PAGE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
@@ -14,8 +14,9 @@ from ragassay.analysis.figures import PER_ACCURATE
 from ragassay.core.errors import NothingToEvaluate
 from ragassay.dashboard.changes import marginal_costs, since_last_week
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import analysis, pages, shown
+from ragassay.dashboard.site import Field, address_of, analysis, pages, shown_document
 from ragassay.reporting.costs import of_costs
+from ragassay.reporting.document import Document
 from ragassay.reporting.listing import RunSummary
 from ragassay.reporting.trends import of_trend
 
@@ -27,14 +28,16 @@ Names = Annotated[list[str] | None, Query(max_length=20)]
 router = pages()
 
 
-def _choices(runs: Sequence[RunSummary]) -> dict[str, Any]:
-    """What the forms offer: the names in runs."""
+def _names(runs: Sequence[RunSummary], **chosen: str) -> Iterator[Field]:
+    """Fields to choose a system, dataset or judge by its name in the runs, if it is named here."""
     names = {
-        "systems": {name for run in runs for name in run.systems},
-        "datasets": {run.dataset for run in runs},
-        "judges": {run.judge for run in runs},
+        "system": ({name for run in runs for name in run.systems}, "all"),
+        "dataset": ({run.dataset for run in runs}, "newest run's" if "judge" in chosen else "all"),
+        "judge": ({run.judge for run in runs}, "newest run's"),
     }
-    return {field: sorted(values - {""}) for field, values in names.items()}
+    for name, value in chosen.items():
+        options, none = names[name]
+        yield Field(name.capitalize(), name, value, options=sorted(options - {""}), none=none)
 
 
 @router.get("/ui/cost")
@@ -49,15 +52,19 @@ def _cost(
 ) -> Response:
     library: Library = request.state.library
     systems, datasets = ([name for name in names or () if name.strip()] for names in (system, dataset))
-    form = {"since": since[:10], "until": until[:10], "by": by, "system": systems[:1], "dataset": datasets[:1]}
-    document, what, listed = None, "", list(islice(library.runs(), RECENT))
+    document, listed = Document("What an accurate answer costs"), list(islice(library.runs(), RECENT))
+    commands = tuple[str, ...]()
     try:
         query = cost_query(since=since or None, until=until or None, by=by, system=systems, dataset=datasets)
         document = of_costs(cost_report(library.newest(), query), marginal_costs(library, listed, query))
     except NothingToEvaluate as error:
-        what = error.message
-    choices = _choices(listed) | {"dimensions": DIMENSIONS}
-    return shown(request, "cost.html", form=form, document=document, what=what, **choices)
+        bring = "Costs are those that responses bring (cost_usd, or tokens and a model with a price), and of judging:"
+        commands = f"{error.message}. {bring}", "ragassay evaluate answers.jsonl"
+    groupings = dict.fromkeys((by, "dataset,system", "system,category", "system,month", *DIMENSIONS))
+    fields = [Field("From", "since", since[:10], "date"), Field("Until", "until", until[:10], "date")]
+    fields += _names(listed, system="".join(systems[:1]), dataset="".join(datasets[:1]))
+    fields.append(Field("By", "by", by, options=list(groupings)))
+    return shown_document(request, document, fields=fields, commands=commands)
 
 
 @router.get("/ui/trends")
@@ -74,20 +81,23 @@ def _trends(
     listed = list(islice(library.runs(), RECENT))
     newest = next((run for run in listed if run.headline), None)
     if newest is None:
-        return shown(request, "trends.html", document=None)
+        none = "There is no finished run yet. Two runs on the same data make a trend:"
+        return shown_document(request, Document("Trends"), commands=(none, "ragassay evaluate answers.jsonl"))
     known = [*library.report(newest.id).provenance.metrics, *FIGURES]
     metric = metric or ("accurate" if "accurate" in known else known[0])
     trend = trends.trend(
         library.newest(), metric, system=system or None, dataset=dataset or None, judge=judge or None, last=last
     )
     since = since_last_week(library, trend)
-    passed = {point.run: library.open(point.run).passed for series in trend.systems.values() for point in series.points}
-    return shown(
+    passed = {point.run: library.open(point.run).passed for one in trend.systems.values() for point in one.points}
+    compared = {name: address_of({"run": [f"{one.a}#{name}", f"{one.b}#{name}"]}) for name, one in since.items()}
+    return shown_document(
         request,
-        "trends.html",
-        document=of_trend(trend, since, "/ui/runs", passed),
-        since={name: [f"{one.a}#{name}", f"{one.b}#{name}"] for name, one in since.items()},
-        form={"metric": metric, "system": system, "dataset": dataset, "judge": judge, "last": last},
-        metrics=list(dict.fromkeys([*known, metric])),
-        **_choices(listed),
+        of_trend(trend, since, "/ui/runs", passed),
+        links={f"What changed in {name}": f"/ui/compare?{asked}" for name, asked in compared.items()},
+        fields=[
+            Field("Metric", "metric", metric, options=list(dict.fromkeys([*known, metric]))),
+            *_names(listed, system=system, dataset=dataset, judge=judge),
+            Field("Newest", "last", last, "number"),
+        ],
     )

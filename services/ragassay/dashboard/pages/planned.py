@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Request, Response
 from ragassay.core.errors import UnknownName
 from ragassay.core.formatting import minute
 from ragassay.core.schedules import ScheduledRun
-from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown_document
+from ragassay.dashboard.site import A_PAGE, Field, SearchText, pages, shown_document
 from ragassay.reporting.document import Cell, Document, Figure, Link, Sentences, Table
 from ragassay.reporting.failing import words
 from ragassay.service.notifications import KINDS, MAX_ID, Notification
@@ -107,7 +107,7 @@ def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Curs
         request,
         Document("Alerts", blocks=(*((alerts,) if alerts.rows else ()), webhooks)),
         commands=() if alerts.rows else (nothing,),
-        choices={"kind": KINDS},
+        fields=[Field("Kind", "kind", kind, options=KINDS, none="all")],
         asked={"kind": kind},
         after=after,
         more=page.next,
