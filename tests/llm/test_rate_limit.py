@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -35,7 +36,10 @@ def spacing(request, redis):
         return
     store = ProjectRedis(redis.url)
     store.redis.flushall()
-    run = store.run
+    run, store.threads = (
+        store.run,
+        ThreadPoolExecutor(1),
+    )  # so that corrections, which are not waited for, keep their place
     store.run = lambda *script: run(*script) and run(*script)  # sent again, as after a lost answer: it changes nothing
     yield RedisSpacing(store)
     store.threads.shutdown()
@@ -69,6 +73,8 @@ def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_n
     assert wait_s(10, 40) == pytest.approx(45, abs=5)
     spacing.correct("a", -39)  # they were fewer: now the requests decide
     assert wait_s(10, 40) == pytest.approx(55, abs=5)
+    spacing.correct("a", 20)
+    assert wait_s(10, 0) == pytest.approx(115, abs=5)
 
 
 def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
