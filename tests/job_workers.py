@@ -33,7 +33,7 @@ class RecordingQueue:
         return True
 
     def waiting(self, queue):
-        return len(self.sent) if queue == CHUNKS else 0  # all messages for reports are remembered
+        return " ".join(self.sent).encode() if queue == CHUNKS else b""  # all messages for reports are remembered
 
 
 @pytest.fixture(scope="module")

@@ -154,7 +154,6 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
     store.transition(ended, "cancelled")
-    store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
     queue.sent.clear()
     jobs.tick()
     assert store.active() == [alive]
@@ -165,7 +164,6 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
 def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, caplog):
     unreadable, alive = sorted(submit(jobs, 10) for _ in range(2))
     store.redis.hset(store.key(unreadable, "meta"), "record", orjson.dumps({"id": unreadable, "from": "2099"}))
-    store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
     queue.sent.clear()
     jobs.tick()
     assert queue.sent == [alive]
@@ -234,7 +232,6 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, 
         store.claim(evicted)
         store.redis.hdel(store.key(evicted, "inputs"), "default:0")
         expire_leases(store, evicted)
-        store.redis.hset(store.key(alive, "meta"), "created_ms", 1)
         queue.sent.clear()
         jobs.tick()
     assert (jobs.get(evicted).status, store.active(), queue.sent) == ("failed", [alive], [alive])

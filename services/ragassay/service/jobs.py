@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext, suppress
 
 import numpy as np
@@ -42,7 +43,7 @@ from ragassay.service.job_state import DAY_S, Claim, JobState, not_under_way
 from ragassay.service.notifier import Notifier
 from ragassay.service.projects import clock_time
 from ragassay.service.queue import CHUNKS, REPORTS, Queue
-from ragassay.service.redis import LiveJob, RedisStore
+from ragassay.service.redis import LiveJob, RedisStore, Workload
 from ragassay.service.registered import Registered
 from ragassay.service.worker import Chunks, report_claimed
 from ragassay.storage.columns import FAILED, label_column, label_value
@@ -54,6 +55,7 @@ from ragassay.storage.selection import Selection, cursor_at
 logger = logging.getLogger("ragassay.jobs")
 _RESPONSE_FAILED = label_value("response_failed")
 MAX_ROWS_A_PAGE, MAX_FINALIZES = 200, 5
+ON_ITS_WAY_S = 0.2  # in which a worker that took a message claims a chunk and sends the next one
 
 
 class Jobs:
@@ -375,11 +377,10 @@ class Jobs:
 
     def tick(self) -> None:
         """Take back what dead workers held, give up chunks that kill them, and send messages that were lost, or that are due
-        for the next probe of a provider. None is if as many wait as there are jobs. Several processes may do so at once.
+        for the next probe of a provider. Several processes may do so at once.
         """
-        active = self.store.active()
-        waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
-        for job in active:
+        swept: list[str] = []
+        for job in self.store.active():
             try:
                 state = self.store.state(job)
             except NotFound:  # the other jobs go on
@@ -394,13 +395,24 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            for_report = state.status == "finalizing"
-            messages = waiting[REPORTS if for_report else CHUNKS]
-            if messages < len(active):
-                (work,) = self.store.workloads([job])
-                if work.lacks_message(self.store.lease_ms, messages):
-                    self._send(job, for_report=for_report)
+            swept.append(job)
+        if lacking := self._lacking(swept):
+            time.sleep(ON_ITS_WAY_S)
+            claimed_ms = {work.job: work.claimed_ms for work in lacking}
+            for work in self._lacking([*claimed_ms]):
+                if work.claimed_ms == claimed_ms[work.job]:
+                    self._send(work.job, for_report=work.status == "finalizing")
         self.store.trim()
+
+    def _lacking(self, jobs: Sequence[str]) -> list[Workload]:
+        """Those of these jobs that need a message and have none in the queue."""
+        waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
+        return [
+            work
+            for work in self.store.workloads(jobs)
+            if work.needs_message
+            and work.job.encode() not in waiting[REPORTS if work.status == "finalizing" else CHUNKS]
+        ]
 
     def _send(self, job: str, *, for_report: bool) -> None:
         """Send a message for a job's next chunk, or its report. The scheduler sends again what can't be sent."""

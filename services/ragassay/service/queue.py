@@ -34,12 +34,12 @@ class Queue:
         """Send the message for a run that is due. Where the broker does not take it, the scheduler sends it again."""
         return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
 
-    def waiting(self, queue: str) -> int:
-        """How many messages of a queue no worker has taken; 0 while the broker does not answer."""
+    def waiting(self, queue: str) -> bytes:
+        """The messages of a queue that no worker has taken, which name their jobs; empty while the broker does not answer."""
         try:
-            return int(self._redis.llen(queue))
+            return b"".join(self._redis.lrange(queue, 0, -1))
         except RedisError:
-            return 0
+            return b""
 
     def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError

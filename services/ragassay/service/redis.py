@@ -71,16 +71,13 @@ class Workload(NamedTuple):
     probe_ms: int
     owed: int
 
-    def lacks_message(self, lease_ms: int, messages: int) -> bool:
-        """Does work wait whose message was lost, or that has none as the next probe of a provider? ``messages``: in the queue."""
-        is_silent = self.now_ms - max(self.created_ms, self.claimed_ms) >= lease_ms
+    @property
+    def needs_message(self) -> bool:
+        """Does work wait that a worker may claim now? Not if one sends the message when it ends its work on a chunk."""
         if self.status == "finalizing":
-            return is_silent and not self.leased
-        if self.status not in ("queued", "running") or not self.waiting or self.probe_ms > self.now_ms:
-            return False
-        if self.leased:
-            return not messages and not self.owed
-        return not messages or is_silent or self.probe_ms > 0
+            return not self.leased
+        has_work = self.status in ("queued", "running") and self.waiting and self.probe_ms <= self.now_ms
+        return bool(has_work and not (self.owed and self.leased))
 
 
 class LiveJob(NamedTuple):
