@@ -181,7 +181,7 @@ class _ResumeQuery(QueryParameters):
 
 @router.post("/{job}/resume")
 def resume_job(jobs: Submits, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
-    """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
+    """Go on with a job that paused because its budget was reached. A cap that is not given stays; one that is spent is refused."""
     caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}
     limits = {name: cap for name, cap in caps.items() if cap != "none"}
     return jobs.resume(job, Budget(**limits), lifted=caps.keys() - limits.keys())
