@@ -332,28 +332,30 @@ class Jobs:
                     self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
-        if not partial and self.store.count_finalize(job) > MAX_FINALIZES:
+        if partial:
+            with suppress(NotFound):  # rows were evicted
+                self._report(job, state, partial=True)
+            return
+        if self.store.count_finalize(job) > MAX_FINALIZES:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
         try:
-            run = JobRun(self.store, job, partial=partial)
-            run.record = with_judges(state.described, self._runtime.scoring_of(state.record))
-            report = aggregate.finish(run, uncertain_calls=state.uncertain_calls)
-            if not partial:
-                self._finish(job, state, report)
+            self._finish(job, state, self._report(job, state, partial=False))
         except (RedisError, Unavailable):
-            if not partial:
-                with suppress(RedisError):  # an outage is no crash of a worker
-                    self.store.count_finalize(job, by=-1)
+            with suppress(RedisError):  # an outage is no crash of a worker
+                self.store.count_finalize(job, by=-1)
             raise
         except NotFound as error:
-            if not partial:
-                self._fail(job, f"the report can't be made: {error}")
-            return
+            self._fail(job, f"the report can't be made: {error}")
         except Exception as error:
-            if not partial and self.store.count_finalize(job, by=0) >= MAX_FINALIZES:
+            if self.store.count_finalize(job, by=0) >= MAX_FINALIZES:
                 self._fail(job, f"the report can't be made: {class_and_reason(error)}")
             raise
+
+    def _report(self, job: str, state: JobState, *, partial: bool) -> ReportWithResults:
+        run = JobRun(self.store, job, partial=partial)
+        run.record = with_judges(state.described, self._runtime.scoring_of(state.record))
+        return aggregate.finish(run, uncertain_calls=state.uncertain_calls)
 
     def _finish(self, job: str, state: JobState, report: ReportWithResults) -> None:
         """Check the gates and finish the job with all that is kept of it, in one step, unless it was retried meanwhile."""
