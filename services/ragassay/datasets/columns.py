@@ -87,13 +87,13 @@ class ColumnMapping:
     """The column that each of our fields is read from; a dotted name reaches into objects.
 
     ``metadata`` is the column of a row's own metadata; ``nested``: responses are objects in the column ``response``;
-    ``in_seconds`` are fields that are given in seconds. ``guesses``: columns that may hold a field that is not read.
+    ``in_seconds``: latencies are. ``guesses``: columns that may hold a field that is not read.
     """
 
     sources: Mapping[str, str]
     metadata: str = "metadata"
     nested: bool = False
-    in_seconds: frozenset[str] = frozenset()
+    in_seconds: bool = False
     warnings: tuple[str, ...] = ()
     guesses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -181,10 +181,9 @@ class ColumnMapper:
             self._sources["query"], self._source.judged_only = self._sources["query_id"], True
             self._warnings.append("judgments hold no texts, so the id of a query stands for its text")
         self._require_input()
-        seconds = {path for path in (SECONDS, f"response.{SECONDS}") if path not in self._given.values()}
-        seconds |= self._in_seconds
-        in_seconds = frozenset(ours for ours, path in self._sources.items() if path in seconds)
-        if any(map(self._has, in_seconds)):
+        seconds = self._in_seconds if "latency_ms" in self._given else {SECONDS, f"response.{SECONDS}"}
+        in_seconds = self._sources.get("latency_ms") in seconds
+        if in_seconds and self._has("latency_ms"):
             self._warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )

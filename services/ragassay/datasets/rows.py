@@ -140,7 +140,7 @@ class RowBuilder:
                 bad[name + error.at] = error.what
                 continue
             if value is not None:
-                fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
+                fields[name] = _in_ms(value) if name == "latency_ms" and self.columns.in_seconds else value
         return fields
 
     def _metadata(
