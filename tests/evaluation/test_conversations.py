@@ -70,5 +70,5 @@ def test_the_pages_of_a_row_and_of_its_labels_show_earlier_turns(report):
     with browsing() as http:
         row = http.get(f"/ui/runs/{report.run.id}/row?id=q_0").text
         label = http.get(f"/ui/runs/{report.run.id}/label?metric=faithfulness").text
-    assert '<p class="text" id="H2"><sup>H2</sup> assistant: Free costs nothing. </p>' in row
-    assert "<strong>assistant</strong>: Free costs nothing.</span></li>" in label
+    for page in (row, label):
+        assert '<p class="text" id="H2"><sup>H2</sup> assistant: Free costs nothing. </p>' in page
