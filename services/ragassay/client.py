@@ -34,10 +34,10 @@ from ragassay.datasets.versions import (
     RowPage,
     check_name,
     file_or_version,
+    open_data,
 )
 from ragassay.metrics.metric import name_of
 from ragassay.reporting.objects import Comparison, Costs, Report
-from ragassay.storage.datasets import open_data
 
 if TYPE_CHECKING:
     import httpx

@@ -21,7 +21,7 @@ from ragassay.datasets.dataset import Responses
 from ragassay.datasets.load import load, load_responses
 from ragassay.datasets.source import NumberedRow
 from ragassay.datasets.source import Source as Rows
-from ragassay.datasets.versions import DatasetStore, reference_in, resolve
+from ragassay.datasets.versions import DatasetStore, reference_in, resolve, version_dataset
 from ragassay.evaluation.inputs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.judges.panel import check_judges
 from ragassay.judges.prompt import read_prompt
@@ -29,7 +29,6 @@ from ragassay.service.access import asks_for_key
 from ragassay.service.job_reports import Gating
 from ragassay.service.jobs import Jobs
 from ragassay.service.registered import Registered
-from ragassay.storage.datasets import version_dataset
 from ragassay.storage.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")

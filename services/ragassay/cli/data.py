@@ -111,8 +111,7 @@ def show(
 
     from ragassay.core.settings import Settings
     from ragassay.datasets.dataset import canonical
-    from ragassay.datasets.versions import DatasetStore, file_or_version, rows_folder
-    from ragassay.storage.datasets import open_data
+    from ragassay.datasets.versions import DatasetStore, file_or_version, open_data, rows_folder
 
     import_plugins(plugin)
     columns, store = named_columns(mapping), DatasetStore.of_folder(Settings().home)

@@ -1,4 +1,4 @@
-"""Datasets under names, each with versions that are addressed by what they hold; what a store of them can do."""
+"""Datasets under names, each with versions that are addressed by what they hold: the store of them, and what opens one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -19,11 +19,12 @@ from ragassay.core.blobs import STAGED, Blobs, FolderBlobs
 from ragassay.core.errors import BadData, BadInput, BadSettings, Conflict, NotFound, NothingToEvaluate, UnknownName
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.validation import problems
-from ragassay.datasets.dataset import canonical_line
+from ragassay.datasets.columns import MapOption
+from ragassay.datasets.dataset import Dataset, canonical_line
 from ragassay.datasets.judgments import beir_folder
-
-if TYPE_CHECKING:
-    from ragassay.datasets.dataset import Dataset
+from ragassay.datasets.load import load
+from ragassay.datasets.rows import Duplicates
+from ragassay.datasets.source import Source
 
 _DAMAGED = "the stored rows are damaged; import them again"
 SHORT = 12  # hex digits of a digest, where it is shown
@@ -342,3 +343,47 @@ def import_rows(
         return Origin(lineage=lineage, description=description or rows.description, judged_only=rows.judged_only)
 
     return store.add(name, rows, origin)
+
+
+def open_data(
+    store: DatasetStore,
+    data: Any,
+    *,
+    format: str = "auto",  # noqa: A002 - as the option is called
+    mapping: MapOption | None = None,
+    duplicates: Duplicates = "error",
+    limit: int | None = None,
+    max_grade: float | None = None,
+    other_files: bool = False,
+) -> Dataset:
+    """The dataset that is meant by a path or by ``NAME[@VERSION]``, or by rows; options and errors as of ``load``.
+
+    Raises BadSettings for options about columns and format, which a stored dataset has behind it, unless
+    ``other_files`` are read with them too.
+    """
+    version = file_or_version(store, Path(data)) if isinstance(data, str | Path) else None
+    if version is None:
+        reading: dict[str, Any] = {"format": format, "mapping": mapping, "duplicates": duplicates}
+        return load(data, **reading, limit=limit, max_grade=max_grade, other_files=other_files)
+    if (mapping or format != "auto") and not other_files:
+        option = "map" if mapping else "format"
+        raise BadSettings(
+            f"{option} is about files; {data} is a stored dataset", hint="give it to: ragassay data import"
+        )
+    return version_dataset(store, version, limit=limit, max_grade=max_grade)
+
+
+def version_dataset(
+    store: DatasetStore, version: DatasetVersion, *, limit: int | None = None, max_grade: float | None = None
+) -> Dataset:
+    """The rows of a stored version as a dataset; options and errors as of ``load``."""
+    source = Source(
+        Path(version.reference),
+        enumerate(store.samples(version), 1),
+        name=version.name,
+        description=version.description,
+        judged_only=version.judged_only,
+        counts_lines=False,
+        canonical=True,
+    )
+    return load(source, limit=limit, max_grade=max_grade)

@@ -21,11 +21,10 @@ from ragassay.datasets.ir import PREFIX
 from ragassay.datasets.load import are_files, load
 from ragassay.datasets.rows import Duplicates
 from ragassay.datasets.split import SplitVersions, split_version
-from ragassay.datasets.versions import DatasetStore, DatasetVersion, check_name, import_rows, resolve
+from ragassay.datasets.versions import DatasetStore, DatasetVersion, check_name, import_rows, open_data, resolve
 from ragassay.evaluation.runtime import llm_of
 from ragassay.metrics.metric import METRICS
 from ragassay.sdk.progress import warner
-from ragassay.storage.datasets import open_data
 from ragassay.storage.journal import CallCache, FolderJournal
 from ragassay.testset.generate import GeneratedVersion, Written, calls_text, check_count, generate
 from ragassay.testset.model import QuestionWriter

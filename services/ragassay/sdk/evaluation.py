@@ -19,7 +19,7 @@ from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
-from ragassay.datasets.versions import DatasetStore
+from ragassay.datasets.versions import DatasetStore, open_data
 from ragassay.evaluation import local
 from ragassay.evaluation.aggregate import beyond
 from ragassay.evaluation.inputs import Inputs, has_recorded, load
@@ -34,7 +34,6 @@ from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import PLACE, Benchmark, no_comparison
 from ragassay.sdk.progress import Reporter, resume_command
 from ragassay.storage.benchmarks import BenchmarkRecord, FolderBenchmarks
-from ragassay.storage.datasets import open_data
 from ragassay.storage.folder import LAST, FolderRun, FolderStore, new_run_id
 from ragassay.storage.protocol import system_name
 from ragassay.systems.functions import by_name, is_function
