@@ -25,7 +25,7 @@ from ragassay.evaluation.evaluate import ScoringConfig, evaluate  # noqa: E402
 from ragassay.evaluation.prepare import choose_metrics  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
-from ragassay.judges.panel import Panel  # noqa: E402
+from ragassay.judges.panel import Panel, Rater  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
 from ragassay.llm.journal import MemoryJournal  # noqa: E402
 from ragassay.metrics.failures import attribute  # noqa: E402
@@ -65,7 +65,7 @@ def expected() -> dict[str, Outcome]:
 def outcomes(judge: Judge) -> dict[str, Outcome]:
     """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
     spec = RunConfig()
-    config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}, "answers"), Panel.of(judge))
+    config = ScoringConfig(spec, choose_metrics(spec, {"answers": SAMPLES}, "answers"), Panel([Rater((judge,))]))
     results = asyncio.run(evaluate(SAMPLES, "answers", config, MemoryJournal()))
     return {row.query_id: _outcome(row) for row in results}
 

@@ -54,7 +54,7 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
     from ragassay.evaluation.evaluate import ScoringConfig
     from ragassay.evaluation.evaluate import evaluate as evaluate_chunk
     from ragassay.judges.llm import LLMJudge
-    from ragassay.judges.panel import Panel
+    from ragassay.judges.panel import Panel, Rater
     from ragassay.llm import LLM, warm_up
     from ragassay.llm.journal import MemoryJournal
     from ragassay.metrics.metric import parse
@@ -63,7 +63,10 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
 
     async def evaluate() -> tuple[int, int]:
         judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
-        config, journal = ScoringConfig(RunConfig(), tuple(map(parse, METRICS)), Panel.of(judge)), MemoryJournal()
+        config, journal = (
+            ScoringConfig(RunConfig(), tuple(map(parse, METRICS)), Panel([Rater((judge,))])),
+            MemoryJournal(),
+        )
         samples, size = list(map(sample, rows)), DEFAULTS.performance.batch
         chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
         results = await asyncio.gather(*(evaluate_chunk(chunk, "default", config, journal) for chunk in chunks))
