@@ -18,7 +18,6 @@ from ragassay.analysis.trends import Trend
 from ragassay.core import errors
 from ragassay.core.addresses import check_address
 from ragassay.core.errors import AssayError, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
-from ragassay.core.formatting import split_names
 from ragassay.core.jobs import ENDED, Job, JobPage, ResultPage
 from ragassay.core.models import Result, Sample
 from ragassay.core.schedules import JobSchedule, RunPage, ScheduledRun, SchedulePage
@@ -36,7 +35,7 @@ from ragassay.datasets.versions import (
     file_or_version,
     open_data,
 )
-from ragassay.metrics.metric import name_of
+from ragassay.metrics.metric import names_of
 from ragassay.reporting.objects import Comparison, Costs, Report
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class Client:
         registered = [name for name in by_name if name not in recorded]
         _refuse_local(name for name, one in recorded.items() if isinstance(one, Mapping) or is_function(one))
         if (metrics := options.get("metrics")) is not None:
-            options["metrics"] = split_names(metrics) if isinstance(metrics, str) else [name_of(one) for one in metrics]
+            options["metrics"] = names_of(metrics)
         store = DatasetStore.of_folder(Settings().home)
         version = file_or_version(store, data) if isinstance(data, str | Path) else None
         if version is not None and not recorded:

@@ -19,7 +19,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from ragassay.core.errors import BadSettings, UnknownName, reason_from
+from ragassay.core.formatting import split_names
 from ragassay.core.plugins import Registry
+from ragassay.core.validation import shown
 from ragassay.metrics.names import SPELLINGS, argument_value, read_name
 
 if TYPE_CHECKING:
@@ -249,6 +251,15 @@ def metric(
         return thing
 
     return register
+
+
+def names_of(metrics: object) -> list[str]:
+    """The names of metrics, which may be given as a text with commas, or as names, functions and objects."""
+    if isinstance(metrics, str):
+        return split_names(metrics)
+    if not isinstance(metrics, Iterable):
+        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
+    return [name_of(one) for one in metrics]
 
 
 def name_of(thing: object) -> str:

@@ -14,11 +14,10 @@ from ragassay.analysis.sides import Side, file_names
 from ragassay.config import ProjectConfig
 from ragassay.core.errors import BadSettings
 from ragassay.core.eval_config import RunConfig
-from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults, run_and_system
 from ragassay.datasets.readers import FORMATS
 from ragassay.evaluation.inputs import Inputs
-from ragassay.metrics.metric import name_of
+from ragassay.metrics.metric import names_of
 from ragassay.reporting.objects import Comparison
 from ragassay.sdk.evaluation import configured, evaluated, notice_unscored, read_inputs, runtime_for
 from ragassay.sdk.loop import finished
@@ -58,9 +57,7 @@ def compare(
     examples: rows listed for each metric. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    metric_names = None
-    if metrics is not None:
-        metric_names = split_names(metrics) if isinstance(metrics, str) else list(map(name_of, metrics))
+    metric_names = None if metrics is None else names_of(metrics)
     references = [one for one in (a, b) if one is not None]
 
     def configure(data: Any) -> ProjectConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,7 +15,6 @@ from ragassay import config as configurations
 from ragassay.config import Override, ProjectConfig, sections
 from ragassay.core.errors import BadSettings, Conflict, UnknownName
 from ragassay.core.eval_config import RunConfig
-from ragassay.core.formatting import split_names
 from ragassay.core.report import ReportWithResults
 from ragassay.core.settings import Settings
 from ragassay.core.validation import shown
@@ -27,7 +26,7 @@ from ragassay.evaluation.labels import with_labels
 from ragassay.evaluation.prepare import prepare
 from ragassay.evaluation.runtime import Runtime
 from ragassay.judges.custom import judge_name
-from ragassay.metrics.metric import name_of
+from ragassay.metrics.metric import names_of
 from ragassay.reporting import comparison
 from ragassay.reporting.files import EXPORTERS
 from ragassay.reporting.objects import Report
@@ -71,7 +70,7 @@ def configured(data: Any, options: Mapping[str, Any], *, needs_data: bool = True
             raise BadSettings(f"should be {{name: ...}}, is {shown(choices)}", where=key)
         values[key] = {name: one for name, one in choices.items() if _is_in_files(one)}
     if "metrics" in values:
-        values["metrics"] = _metrics(values["metrics"])
+        values["metrics"] = names_of(values["metrics"])
     if "judge" in values and not isinstance(values["judge"], Mapping):
         values["judge"] = judge_name(values["judge"])
     if isinstance(values.get("judges"), list | tuple):
@@ -108,15 +107,6 @@ def _is_in_files(one: Any) -> bool:
     if isinstance(one, Mapping):
         return "kind" in one or any(isinstance(one.get(key), str) for key in ("url", "function"))
     return isinstance(one, str | Path)
-
-
-def _metrics(metrics: Any) -> list[str]:
-    """The names of metrics, which may be given as names, functions or objects."""
-    if isinstance(metrics, str):
-        return split_names(metrics)
-    if not isinstance(metrics, Iterable):
-        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
-    return [name_of(one) for one in metrics]
 
 
 def read_inputs(configuration: ProjectConfig, reporter: Reporter) -> Inputs:
