@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from ragassay.analysis.describe import frontier, times
 from ragassay.analysis.difference import Difference
-from ragassay.analysis.models import Comparison, Pair
+from ragassay.analysis.models import Comparison, Pair, Pairwise
 from ragassay.core.formatting import (
     changes_of,
     cut,
@@ -85,6 +85,8 @@ def of_comparison(
     charts = _differences_chart(comparison), _accuracy_chart(comparison, pages, intervals)
     overview, of_pairs = list(_overview(comparison)), list(metric_tables(comparison))
     more = list[Block](_more_tables(comparison))
+    if comparison.pairwise:
+        more.insert(0, Sentences("Asked which answer is better", tuple(_pairwise(comparison, comparison.pairwise))))
     details = list(_details(comparison, pages))
     decisive, others = (overview, [*of_pairs, *more]) if overview else (of_pairs, more)
     blocks: list[Block | None] = [*charts, *decisive, _worse(comparison, pages)]
@@ -96,20 +98,19 @@ def of_comparison(
         title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         answer=comparison.verdict,
-        notes=(*comparison.warnings, *_pairwise(comparison)),
+        notes=comparison.warnings,
         blocks=tuple(block for block in blocks if block),
         details=tuple(details),
         ragassay=comparison.ragassay,
     )
 
 
-def _pairwise(comparison: Comparison) -> Iterator[str]:
+def _pairwise(comparison: Comparison, one: Pairwise) -> Iterator[str]:
     """How often order decided which answer a model prefers, and what asking it took."""
-    if one := comparison.pairwise:
-        yield f"{one.flipped} of {one.asked} pairs flipped with the order of the answers, and count as ties"
-        for difference in (pair.metrics["preference"] for pair in comparison.pairs):
-            yield from (f"not judged: {count} pairs: {why}" for why, count in difference.missing_b.items())
-        yield f"judge {one.judge}: {spent(one.usage)}"
+    yield f"{one.flipped} of {one.asked} pairs flipped with the order of the answers, and count as ties."
+    for difference in (pair.metrics["preference"] for pair in comparison.pairs):
+        yield from (f"Not judged: {count} pairs: {why}." for why, count in difference.missing_b.items())
+    yield f"{one.judge}: {spent(one.usage)}."
 
 
 def _overview(comparison: Comparison) -> Iterator[Table]:
