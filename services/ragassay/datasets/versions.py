@@ -135,9 +135,9 @@ class DatasetStore:
         return self._read(name, self._records().get(name, []))
 
     def _records(self) -> dict[str, list[str]]:
-        """The blobs of the records of versions, by name."""
+        """The blobs of the records of versions, by name, in the order of names: ``a`` comes before ``a-b``."""
         by_name: dict[str, list[str]] = {}
-        for record in sorted(self._blobs.names(_VERSIONS)):
+        for record in sorted(self._blobs.names(_VERSIONS), key=lambda record: record.split("/")):
             by_name.setdefault(record.split("/")[1], []).append(record)
         return by_name
 
