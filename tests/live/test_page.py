@@ -83,8 +83,9 @@ def test_lists_are_read_page_by_page(served, live, monkeypatch, path, asked, ent
     assert listed == served.http.get(path, params={"limit": 48, **asked}).json()[key]
     live.store.redis.zrem(earlier, "2023-11-14T22")
     assert len(listed) == entries
-    problem = served.http.get(path, params={"cursor": "?"})
-    assert (problem.status_code, "cursor" in problem.json()["detail"]) == (422, True)
+    for cursor in ("?", f"{'٣' * 15}-x"):  # digits, but none of Redis's
+        problem = served.http.get(path, params={"cursor": cursor})
+        assert (problem.status_code, "cursor" in problem.json()["detail"]) == (422, True)
 
 
 def test_add_puts_a_row_into_a_dataset(served, live):

@@ -259,7 +259,7 @@ class LiveStore:
             _place,
             cursor=cursor,
             limit=MAX_LOOKED_AT if status else limit,
-            form=rf"\d{{15}}-{TRACE}",
+            form=f"[0-9]{{15}}-{TRACE}",
             descending=True,
         )
         keys = [self.key("request", trace) for trace, _ in looked_at]

@@ -174,7 +174,7 @@ class RedisStore(ProjectRedis):
         first, listed = 0, self.of_project("jobs")
         if before is not None:
             created, dash, id_ = before.partition("-")
-            if not (dash and created.isdecimal() and len(created) < 16):
+            if not (dash and created.isascii() and created.isdecimal() and len(created) < 16):
                 raise bad_cursor(before)
             at_once = self.redis.zrangebyscore(listed, created, created)
             first = self.redis.zcount(listed, f"({created}", "+inf") + sum(job >= id_.encode() for job in at_once)
