@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import ir_measures
+import numpy as np
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -216,11 +217,18 @@ def test_retrieval_means_are_over_judged_queries_and_everything_left_out_is_coun
     assert undefined.means == {"kendall_tau": 1.0}
 
 
+def test_retrieval_compares_scores_as_far_apart_as_numbers_can_be():
+    run = {"q": {"a": -1.7e308, "b": 1.7e308, "c": 1.7e308}}
+    assert retrieval({"q": {"b": 1}}, run, ["MRR"]).means == {"mrr": 1 / 2}
+
+
 @pytest.mark.parametrize(
     ("qrels", "run", "names", "error", "says"),
     [
         ({"q": {"a": 1}}, {"q": {"a": math.nan}}, None, BadInput, "scores of query 'q': document 'a' has nan"),
         ({"q": {"a": math.inf}}, {}, None, BadInput, "grades of query 'q': document 'a' has inf"),
+        ({"q": {"a": 1}}, {"q": {"a": 10**400}}, None, BadInput, "document 'a' has 1000*, which is no finite number"),
+        ({"q": {"a": 1}}, {"q": {"a": np.float32(1), "b": None}}, None, BadInput, "document 'b' has None, which is no"),
         ({"q": {"a": 5000}}, {}, None, BadInput, "document 'a' has 5000, which is no number from -1000 to 1000"),
         ({"q": {"a": 1}}, {"q": ["a", "a"]}, None, BadInput, "run of query 'q': .* names each document once"),
         ({"q": {"a": 1}}, {"q": "ab"}, None, BadInput, "run of query 'q': should be a list"),

@@ -136,6 +136,11 @@ def test_scores_may_be_as_far_apart_as_numbers_can_be(tmp_path):
         ("q1 0 a 1\n", "q1 Q0 a\0 1 2 t\n", "run:1: holds a null character"),
         ("q1 0 a 1\n", "q1 Q0 a 1 t\nx q1 Q0 b 2 1 t\n", "run:1: has 5 columns"),
         ("q1 0 a 1\n", " \n\n", "run: the run file is empty"),
+        (  # their hashes are equal: made so, since by chance none are
+            "q1 0 a 1\n",
+            "q1 Q0 ddn7bc7jclueweb- 1 2 t\nq1 Q0 0j8okkm1EnhsRQgi 2 1 t\n",
+            "run: two documents have ids of the same 64-bit hash",
+        ),
     ],
 )
 def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, what):

@@ -60,6 +60,17 @@ def test_both_stores_have_one_digest_for_the_same_rows_that_of_the_folder_s_file
     assert block.stat().st_mode & 0o077 == block.parent.stat().st_mode & 0o077 == 0
 
 
+def test_files_that_a_file_manager_leaves_are_no_part_of_a_dataset(in_folder, tmp_path):
+    version = in_folder.add("mine", ROWS, origin())
+    (block,) = tmp_path.glob("datasets/mine@*/*.jsonl")
+    for place in (tmp_path / "datasets/versions", tmp_path / "datasets/versions/mine", block.parent):
+        (place / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
+    (block.parent / f"._{block.name}").write_bytes(b"\0\5\x16\7")  # what macOS keeps beside a file on a shared drive
+    assert in_folder.names() == ["mine"]
+    assert in_folder.versions("mine") == [version]
+    assert list(in_folder.samples(version)) == ROWS
+
+
 PINNED = "8cdb565db5cf2920d227eba39b584f6a78e60bbcfb44a92876d8524f158056b8"
 
 

@@ -147,8 +147,8 @@ def _order(query: str, ranking: Mapping[str, float] | Sequence[str]) -> Sequence
     if isinstance(ranking, Mapping):
         scores = _numbers(ranking, f"scores of query {query!r}")
         order = np.argsort(-scores, kind="stable")
-        ids = list(ranking)
-        if (np.diff(scores[order]) == 0).any():
+        ids, ranked = list(ranking), scores[order]
+        if (ranked[1:] == ranked[:-1]).any():
             return [document for _, document in sorted(zip(scores.tolist(), ids, strict=True), reverse=True)]
         return [ids[n] for n in order.tolist()]
     if isinstance(ranking, str) or not isinstance(ranking, Sequence) or len(set(ranking)) < len(ranking):
@@ -160,8 +160,8 @@ def _numbers(of_documents: Mapping[str, float], where: str, largest: float = mat
     """The numbers of documents; raises BadInput for one that is not finite, or beyond the ``largest``."""
     try:
         numbers = np.array(array("d", of_documents.values()))
-    except TypeError:
-        numbers = np.array([n if isinstance(n, int | float) else math.nan for n in of_documents.values()])
+    except (TypeError, OverflowError):
+        numbers = np.array([_float(number) for number in of_documents.values()])
     fits = np.isfinite(numbers) & (np.abs(numbers) <= largest)
     if not fits.all():
         document = list(of_documents)[int(fits.argmin())]
@@ -169,3 +169,11 @@ def _numbers(of_documents: Mapping[str, float], where: str, largest: float = mat
         what = f"document {document!r} has {of_documents[document]!r}, which is no {number}"
         raise BadInput(what, where=where)
     return numbers
+
+
+def _float(number: float) -> float:
+    """As float64; NaN for what is no number, and for a whole number that is too large."""
+    try:
+        return array("d", (number,))[0]
+    except (TypeError, OverflowError):
+        return math.nan

@@ -51,7 +51,7 @@ class Blobs(Protocol):
 
 
 class FolderBlobs:
-    """Files of a folder, which only their owner may read."""
+    """Files of a folder, which only their owner may read. Hidden ones, such as a file manager leaves there, are none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.where = folder, str(folder)
@@ -84,7 +84,7 @@ class FolderBlobs:
     def names(self, folder: str) -> list[str]:
         """See ``Blobs``."""
         files = (path for path in (self.folder / folder).rglob("*") if path.is_file() and path.suffix != ".tmp")
-        return [path.relative_to(self.folder).as_posix() for path in files]
+        return [path.relative_to(self.folder).as_posix() for path in files if not path.name.startswith(".")]
 
     def read_at(self, name: str, start: int, length: int) -> bytes:
         """See ``Blobs``."""

@@ -144,7 +144,11 @@ def _read(path: str, columns: tuple[str, ...], read: Callable[[BinaryIO], T]) ->
                 return read(_by_query(file))
             except _Untidy:
                 file.seek(0)
-            return read(_tidied(path, file, columns))
+            try:
+                return read(_tidied(path, file, columns))
+            except _Untidy:
+                what = "two documents have ids of the same 64-bit hash, so they can't be told apart"
+                raise BadInput(what, where=path, hint="rename one, or split the file") from None
     except (OSError, EOFError, zlib.error) as error:
         what, reason = "qrels" if columns is QRELS else "run", getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the {what} file can't be read: {reason}", where=path) from None
