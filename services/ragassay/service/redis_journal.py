@@ -92,9 +92,10 @@ class RedisJournal(StoredJournal):
             await asyncio.sleep(_AGAIN_S)
         self._numbers[call.id] += 1
         reservation = Reservation(call, self._numbers[call.id], max_usage)
+        # Looked up first: between the grant and the request nothing is waited for, or a cancellation would leave it open.
+        cached = await self._store.in_thread(self._cached, call) if self._cache else None
         answer, blob = await self._ask(reservation)
-        may_be_cached = self._cache and answer not in ("settled", "same", "stop")
-        if may_be_cached and (cached := await self._store.in_thread(self._cached, call)):
+        if cached and answer not in ("settled", "same", "stop"):
             observability.count("cache_hits")
             return await self._hit(reservation, cached, granted=answer == "granted")
         if answer == "wait":
