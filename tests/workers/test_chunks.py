@@ -348,17 +348,20 @@ def test_a_system_that_is_called_is_asked_under_one_lock_over_all_jobs(jobs, sto
     assert store.claim(first).lock.owned()
 
 
-def test_of_two_workers_that_find_a_system_free_one_asks_it(jobs, store, monkeypatch):
-    job, claim = submit(jobs, 60), store._claim
+def test_a_worker_that_twice_finds_a_system_free_and_comes_too_late_waits_for_it(jobs, store, monkeypatch):
+    job, claim, waiting = submit(jobs, 60), store._claim, "ra:asks:default:waiting"
     store.redis.hset(store.key(job, "meta"), "called", b'["default"]')
-    taken = store._lock("ra:asks:default")
+    taken, ends = store._lock("ra:asks:default"), iter([True, False, False])
 
     def another_is_first(*arguments):
-        claimed = claim(*arguments)
-        taken.acquire()
+        if claimed := claim(*arguments):
+            store.redis.delete(waiting)  # who ended has sent a message to those that waited
+            taken.acquire()
+        elif next(ends):
+            taken.release()
         return claimed
 
     monkeypatch.setattr(store, "_claim", another_is_first)
     assert store.claim(job) is None
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0", b"default:1"]
-    assert store.redis.zrange("ra:asks:default:waiting", 0, -1) == [job.encode()]
+    assert store.redis.zrange(waiting, 0, -1) == [job.encode()]

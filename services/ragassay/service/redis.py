@@ -309,6 +309,7 @@ class RedisStore(ProjectRedis):
                 return claim
             else:
                 self.release(claim)  # another worker was first
+                waits = False  # who found the chunk taken meanwhile does not wait for it
 
     def _claim(self, job: str, called: Collection[str], busy: Sequence[str]) -> Claim | None:
         token = uuid.uuid4().hex
