@@ -28,7 +28,7 @@ class RawJob:
         self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
         texts = {name: (LUA / f"{name}.lua").read_text() for name in ("functions", *LIFE)}
         self._scripts = {name: redis.register_script(texts["functions"] + texts[name]) for name in LIFE}
-        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0}
+        record = {"status": status, "chunks": chunks, "rows_done": 0, "rows_failed": 0}
         redis.hset(self.key("meta"), mapping={**record, **about})
         redis.rpush(self.key("todo"), *self.chunks)
 

@@ -174,6 +174,15 @@ def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, c
         jobs.get(unreadable)
 
 
+def test_a_worker_leaves_the_job_of_another_version_and_its_system_to_others(jobs, queue, store):
+    job = submit(jobs, 10)
+    store.redis.hset(store.key(job, "meta"), mapping={"record": b"{}", "called": b'["default"]'})
+    with pytest.raises(Conflict):
+        deliver(jobs, queue)
+    assert queue.sent == []
+    assert store.claim(job).lock.owned()
+
+
 def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)

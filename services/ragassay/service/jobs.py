@@ -273,8 +273,9 @@ class Jobs:
             state = self.store.state(job)
         except (
             Conflict
-        ):  # a newer version made the job: its workers can take the chunk, and its scheduler sends the message
+        ):  # a newer version made the job: its workers can take the chunk; the scheduler sends the message
             self.store.release(claim)
+            self.store.freed(claim)
             raise
         if claim.more:
             self._queue.enqueue(job)

@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis; a Celery message merely says that there may be work.
 
-Once a job exists, Lua scripts change its status, its claims and its accounts; the rest is changed by plain commands and
-transactions.
+Once a job exists, Lua scripts, and the transaction of a retry, change its status, its claims and its accounts; plain commands
+and transactions change the rest.
 
 The keys of a job are ``ra:{job}:meta todo lease owner dead done tries report_lock contents calls:<chunk>``, ``inputs`` (rows by
 chunk; ``new:<id>`` while the job is being made), and the blobs of its run (``storage.runs``) with ``partial.json`` and
@@ -134,7 +134,6 @@ class RedisStore(ProjectRedis):
             "project": project,
             "record": record.model_dump_json(),
             "chunks": len(in_turn),
-            "chunk_size": record.chunk_size,
             "rows": len(samples) * len(record.systems),
             "rows_done": 0,
             "rows_failed": 0,

@@ -30,7 +30,6 @@ from ragassay.service.redis import RedisStore
 
 CACHE_KEPT_S = 30 * 86_400
 _AGAIN_S, _WRITE_AGAIN_S = 0.1, 0.5
-_MARK = b"?"  # how the field of a request in flight begins
 
 
 @dataclass(frozen=True)
