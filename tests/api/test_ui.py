@@ -12,6 +12,7 @@ from api.projects import BOOTSTRAP, caller, filled, keyed_server, made_key, mark
 from api_server import rows
 from payloads import PAYLOADS
 from polling import until
+from ragassay.analysis import comparison
 from ragassay.core.errors import NotFound
 from ragassay.dashboard.site import AT_ONCE
 
@@ -176,6 +177,37 @@ def test_slow_analyses_hold_up_no_status_login_list_or_report_without_labels(key
         finally:
             done.set()
     assert {one.result().status_code for one in asked} == {404}
+
+
+def test_a_comparison_of_many_rows_is_made_once_for_all_its_requests_and_again_after_an_error(keyed, keys, monkeypatch):
+    job, key, _, other = keys
+    begun, done, compare = [], threading.Event(), comparison.compare
+
+    def slow(*given, **terms):
+        begun.append(job)
+        assert done.wait(60)
+        if len(begun) == 1:
+            raise NotFound("it was slow")
+        return compare(*given, **terms)
+
+    monkeypatch.setattr("ragassay.dashboard.library.MAX_ROWS_AT_ONCE", 0)
+    monkeypatch.setattr("ragassay.analysis.comparison.compare", slow)
+    with caller(keyed, key) as http, signed_in(keyed, key) as pages, signed_in(keyed, other) as stranger:
+        second = http.post("/v1/jobs", json={"samples": rows(3), "metrics": ["mrr"]}).json()["id"]
+        keyed.work()
+
+        def page():
+            answer = pages.get("/ui/compare", params={"run": [job, second]})
+            return None if "Refresh" in answer.headers else answer
+
+        assert [page() for _ in range(3)] == [None] * 3
+        assert len(begun) == 1
+        done.set()
+        assert "it was slow" in until(page).text
+        assert "Comparison of " in until(page).text
+        assert page().status_code == 200
+        assert stranger.get("/ui/compare", params={"run": [job, second]}).status_code == 404
+        assert len(begun) == 2
 
 
 def test_wrong_keys_are_counted_at_the_door(keyed):

@@ -115,19 +115,26 @@ class Library(ABC):
             return comparison.compare(sides, baseline=baseline, metrics=metrics)
 
         make = partial(self.held, "comparison", key, compared)
-        is_long = sum(self.open(run).record.dataset.rows for run in runs) > MAX_ROWS_AT_ONCE
-        made: Comparison | None = make() if not (apart and is_long) else self._made_apart(key, make)
+        is_long = apart and sum(self.open(run).record.dataset.rows for run in runs) > MAX_ROWS_AT_ONCE
+        made: Comparison | None = self._made_apart(key, make) if is_long else make()
         return made
 
     def _made_apart(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns or raises in a thread of its own; None until it has, or while too many others are at work."""
+        """The held comparison of that key, which ``make`` makes in a thread of its own, or what it raises, once.
+
+        None until it has, or while too many others are at work.
+        """
+        if (made := self.held("comparison", key, None)) is not None:
+            return made
         with self._holding:
-            if key not in self._apart and sum(not one.done() for one in self._apart.values()) < MAX_APART:
-                self._apart = {other: one for other, one in self._apart.items() if not one.done()}
+            ended = [other for other, one in self._apart.items() if one.done()]
+            if key not in self._apart and len(self._apart) - len(ended) < MAX_APART:
+                for left in ended[: -MAX_HELD["comparison"]]:  # whose page was closed
+                    del self._apart[left]
                 self._apart[key] = future = Future[Any]()
                 Thread(target=_settle, args=(future, make), daemon=True).start()
             if key in self._apart and self._apart[key].done():
-                return self._apart[key].result()
+                return self._apart.pop(key).result()
         return None
 
     def gates(self, run: str) -> GateReport | None:
