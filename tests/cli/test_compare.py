@@ -253,3 +253,8 @@ def test_gate_efficiency_is_a_percentage_in_a_comparison_a_trend_and_gates(cli):
     assert "25 % [" in cli("trend", "gate_efficiency", "--system", "some")[1]
     gate = Gate(metric="gate_efficiency", min=0.5, system="some")
     assert check(report, [gate]).results[0].reason == "gate_efficiency is 25 %, not >= 50 % (n=8)"
+    drop = check(
+        report, [Gate(metric="gate_efficiency", max_drop=0.5, system="some")], report, baseline_system="all"
+    ).results[0]
+    assert drop.name == "some: gate_efficiency drop <= 50 points"
+    assert "from 100 % to 25 % (n=8): worse by 75 points, not within 50 points" in drop.reason

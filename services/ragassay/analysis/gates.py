@@ -362,7 +362,7 @@ class _Case:
         rule = {
             "min": f">= {self._write(self.bound)}",
             "max": f"<= {self._write(self.bound)}",
-            "max_drop": f"{worse} <= {self._write(self.bound)}",
+            "max_drop": f"{worse} <= {self._write_drop(self.bound)}",
             "relative_drop": f"{worse} <= {self.bound * 100:g} %",
         }[self.condition]
         scope = ", ".join(filter(None, (self.now.system, self.now.slice)))
@@ -415,6 +415,9 @@ class _Case:
     def _write(self, value: float, beside: float | None = None) -> str:
         return of_metric(self.figure.name, value, beside=beside)
 
+    def _write_drop(self, value: float, beside: float | None = None) -> str:
+        return of_metric(self.figure.name, value, sign="-", beside=beside)
+
     def _value_decided(self, now: Estimate) -> tuple[GateCause, str]:
         value, is_least = now.value or 0.0, self.condition == "min"
         met = _within(self.bound, value) if is_least else _within(value, self.bound)
@@ -433,10 +436,10 @@ class _Case:
         limit = self.bound * (abs(before) if self.condition == "relative_drop" else 1)
         within = _within(drop, limit)
         change = f"from {self._write(before, now.value)} to {self._write(now.value, before)} ({self._about(now)})"
-        size = f"{'worse' if drop > 0 else 'better'} by {self._write(abs(drop), limit)}" if drop else "unchanged"
+        size = f"{'worse' if drop > 0 else 'better'} by {self._write_drop(abs(drop), limit)}" if drop else "unchanged"
         reason = f"{self.figure.name} went {change}: {size}"
         if drop > 0:
-            reason += f", {'' if within else 'not '}within {self._write(limit, drop)}"
+            reason += f", {'' if within else 'not '}within {self._write_drop(limit, drop)}"
         if within or is_shown:
             return ("met" if within else "threshold"), reason
         if is_shown is None or now.interval is None:

@@ -52,7 +52,7 @@ def number(value: float | None, digits: int = 3, *, sign: str = "", beside: floa
 
 
 def of_metric(metric: str, value: float | None, digits: int = 3, *, sign: str = "", beside: float | None = None) -> str:
-    """A mean of a metric, as ``number`` writes it or as a percentage; with a ``sign`` a difference of means, in points."""
+    """A mean of a metric, as ``number`` writes it or as a percentage; with a ``sign``, + or -, a difference in points."""
     if value is None or metric not in IN_PERCENT:
         return number(value, digits, sign=sign, beside=beside)
     digits = 6 if beside is not None and value != beside and f"{100 * value:.3g}" == f"{100 * beside:.3g}" else 3
