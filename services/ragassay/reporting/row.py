@@ -125,10 +125,10 @@ def contexts(sample: Sample | None, *, labelled: bool = True) -> list[Passages]:
     for label, text in number_units(sample).contexts.items():
         sentences[int(label[1:].partition(".")[0]) - 1].append(Passage(text, label if labelled else ""))
     ids = (sample.response.retrieved_doc_ids if sample.response else None) or ()
-    names = [f", {id_}" for id_ in ids] if labelled and len(ids) == len(sentences) else [""] * len(sentences)
-    grades = sample.judgments or {}
-    names = [f"{name}, grade {grades[name[2:]]:g}" if name[2:] in grades else name for name in names]
-    titles = (f"Context {n}{name}" for n, name in enumerate(names, 1))
+    titles = [f"Context {n}" for n, _ in enumerate(sentences, 1)]
+    if labelled and len(ids) == len(titles):
+        grades = {id_: f", grade {grade:g}" for id_, grade in (sample.judgments or {}).items()}
+        titles = [f"{title}, {id_}{grades.get(id_, '')}" for title, id_ in zip(titles, ids, strict=True)]
     return [Passages(title, tuple(of), is_running=True) for title, of in zip(titles, sentences, strict=True)]
 
 
@@ -175,7 +175,8 @@ def _tables(
         else:
             others.append(f"{name} {number(score.value)}")
     lines += [(", ".join(names), "missing", reason) for reason, names in missing.items()]
-    yield Table("Scores", ("metric", "score", "why"), tuple(lines), ", ".join(others))
+    if row.scores:
+        yield Table("Scores", ("metric", "score", "why"), tuple(lines), ", ".join(others))
     rated = [(f"{one.rater}, {one.role}", _rated(one)) for one in row.ratings]
     rated += [(one.by, f"{one.metric} {'not known' if one.value is None else f'{one.value:g}'}") for one in labels]
     if rated:

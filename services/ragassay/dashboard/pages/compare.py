@@ -14,7 +14,7 @@ from fastapi import Query, Request, Response
 
 from ragassay.analysis.describe import pairs_to_show
 from ragassay.analysis.models import Comparison, Pair
-from ragassay.core.formatting import minute, split_names
+from ragassay.core.formatting import listed, minute, split_names
 from ragassay.core.report import run_and_system
 from ragassay.core.statistics import Interval
 from ragassay.dashboard.changes import CHANGES, against, changed_questions, side_by_side
@@ -76,7 +76,7 @@ def _compare(
 
 def _waiting(request: Request, library: Library, runs: list[str]) -> Response:
     """A page that asks again until the comparison is made."""
-    titles = " and ".join(_title(library, run_and_system(run)[0]) for run in runs)
+    titles = listed([_title(library, run) for run in dict.fromkeys(run_and_system(one)[0] for one in runs)])
     about = f"All rows of {titles} are being compared. This page shows the result as soon as it is there, in seconds."
     page = shown_document(request, Document("Comparing", about=about))
     page.headers["Refresh"] = "2"
