@@ -76,6 +76,7 @@ def test_check_names_a_schedule_that_is_due_and_that_no_beat_takes(cli, store):
     [
         {"age_ms": 1000},
         {"claimed_ms": int(time.time() * 1000) + MINUTES},
+        {"changed_ms": int(time.time() * 1000) + MINUTES},  # it was resumed, or its failed rows are tried again
         {"leased": True},
         {"status": "paused"},
         {"next_ms": int(time.time() * 1000)},  # it waits for its provider

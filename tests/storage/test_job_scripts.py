@@ -254,13 +254,15 @@ def ended(job):
 
 
 def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_the_report_until_there_are_others(ended):
+    ended.redis.hset(ended.key("meta"), "changed_ms", 1)
     assert ended.retry(FIRST, rows=1) == "finished"
     assert (ended.todo, ended.done, ended.meta["status"]) == ([FIRST], {SECOND, "default:2"}, "running")
     assert (ended.meta["rows_done"], ended.meta["rows_failed"], ended.meta["retries"]) == ("149", "0", "1")
     assert ended.redis.hget(ended.key("results"), FIRST) == b"results"
     assert ended.redis.mget(ended.key(REPORT_FILE), ended.key(PARTIAL_FILE)) == [None, REPORT_FILE.encode()]
     assert not ended.redis.exists(ended.key(GATES_FILE))
-    assert not {"alerts", "given_up", "changed_ms"} & ended.meta.keys()
+    assert not {"alerts", "given_up"} & ended.meta.keys()
+    assert int(ended.meta["changed_ms"]) > 1, "its chunks wait from now on"
     assert ended.redis.ttl(ended.key("meta")) == -1
     assert ended.redis.sismember("ra:active", ended.id)
     assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}

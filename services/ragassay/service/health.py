@@ -156,8 +156,8 @@ def _seconds(job: Workload, since_ms: int) -> float:
 
 
 def _unclaimed_s(job: Workload) -> float:
-    """Since it came, or a chunk was claimed last."""
-    return _seconds(job, max(job.created_ms, job.claimed_ms))
+    """Since it came, was resumed or tried again, or a chunk was claimed last."""
+    return _seconds(job, max(job.created_ms, job.changed_ms, job.claimed_ms))
 
 
 def _overdue_s(store: RedisStore) -> list[float]:

@@ -46,10 +46,10 @@ class Claim(ChunkId):
     lock: Any = field(default=None, compare=False)  # redis.lock.Lock
 
     @classmethod
-    def of(cls, job: str, chunk: bytes, token: str, *, more: bool = False, lock: Any = None) -> Claim:
+    def of(cls, job: str, chunk: bytes, token: str, *, more: bool = False) -> Claim:
         """The claim on a chunk as Redis names it."""
         known = ChunkId.parse(chunk.decode())
-        return cls(known.system, known.number, job, token, more, lock)
+        return cls(known.system, known.number, job, token, more)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
 WRITTEN_WITHIN_S = 3600  # from a block of rows to the next
 _WORK = ("todo", "lease", "owner", "dead")  # of a job that has not ended
 _OF_ONE_LIFE = (
-    *("error", "changed_ms", "alerts", "finalize_begun", "given_up"),
+    *("error", "alerts", "finalize_begun", "given_up"),
     *("waiting", "waiting_since_ms", "probes", "next_ms", "owed"),
 )
 LISTED_S = 100 * DAY_S  # for how much longer than a report a job's id is listed
@@ -56,8 +56,9 @@ class Workload(NamedTuple):
     """The work on a job at ``now_ms``; times are milliseconds since 1970, 0 where nothing happened yet.
 
     ``status``: empty if the job's record is gone. ``waiting``: chunks that no worker has; ``leased``: what workers have of
-    it, chunks or the report. ``since_ms``: when its provider began to fail; ``probe_ms``: when it is asked next. ``owed``:
-    whether a worker sends its next message when it ends its work on a chunk.
+    it, chunks or the report. ``changed_ms``: when it was paused, resumed or tried again. ``since_ms``: when its provider
+    began to fail; ``probe_ms``: when it is asked next. ``owed``: whether a worker sends its next message when it ends its
+    work on a chunk.
     """
 
     job: str
@@ -66,6 +67,7 @@ class Workload(NamedTuple):
     waiting: int
     leased: int
     created_ms: int
+    changed_ms: int
     claimed_ms: int
     since_ms: int
     probe_ms: int
@@ -245,6 +247,7 @@ class RedisStore(ProjectRedis):
         """
         meta, report = self.key(job, "meta"), self.key(job, REPORT_FILE)
         names, done = [str(chunk) for chunk in chunks], {chunk.encode() for chunk in self.done(job)}
+        now_ms = int(self.now_ms())
 
         def step(pipe: Any) -> str:
             before, ended_ms = pipe.hmget(meta, "status", "changed_ms")
@@ -271,7 +274,7 @@ class RedisStore(ProjectRedis):
             pipe.hincrby(meta, "rows_failed", -rows)
             pipe.hincrby(meta, "retries")
             pipe.hdel(meta, *_OF_ONE_LIFE)
-            pipe.hset(meta, "status", "running" if chunks else "finalizing")
+            pipe.hset(meta, mapping={"status": "running" if chunks else "finalizing", "changed_ms": now_ms})
             return str(status)
 
         return str(self.redis.transaction(step, meta, value_from_callable=True))
@@ -464,7 +467,8 @@ class RedisStore(ProjectRedis):
         """The work on jobs, in two round trips."""
         now, pipe = int(self.now_ms()), self.redis.pipeline(transaction=False)
         for job in jobs:
-            pipe.hmget(self.key(job, "meta"), "created_ms", "claimed_ms", "waiting_since_ms", "next_ms", "owed")
+            times = ("created_ms", "changed_ms", "claimed_ms", "waiting_since_ms", "next_ms")
+            pipe.hmget(self.key(job, "meta"), *times, "owed")
             pipe.hget(self.key(job, "meta"), "status")
             pipe.llen(self.key(job, "todo"))
             pipe.zcount(self.key(job, "lease"), now, "+inf")
