@@ -291,6 +291,13 @@ def test_each_kind_is_delivered_once_and_says_where_to_look(alerts, receiver, ki
     assert made.text.endswith(f"GET {path}")
 
 
+def test_headlines_write_gate_efficiency_as_gates_do():
+    figures = {"metric": "gate_efficiency", "value": 0.25, "threshold": 0.5, "baseline": 0.9}
+    assert notice(kind="regression", gate="g", **figures).headline == "regression: g: 25 % after 90 %"
+    drift = notice(kind="drift", low=-0.7, high=-0.6, **figures).headline
+    assert "25 % after 90 % (difference -70 points to -60 points)" in drift
+
+
 def test_the_page_has_code_that_takes_what_is_ours_and_nothing_else(alerts, notify, receiver, webhook):
     scope = {}
     exec(VERIFY, scope)

@@ -20,6 +20,7 @@ from ragassay.metrics.metric import parse
 from ragassay.reporting import junit
 from ragassay.reporting.failing import headline
 from ragassay.reporting.files import EXPORTERS
+from ragassay.reporting.listing import Headline
 
 
 def judged(covered, why, **more):
@@ -101,6 +102,8 @@ def test_gate_efficiency_is_printed_as_a_percentage(tmp_path, shown):
     values = {one.get("name"): one.get("value") for one in suite.find("properties")}
     assert values["headline"] == f"gate_efficiency {values['gate_efficiency']}"
     assert values["gate_efficiency"].startswith("33.3 % [")
+    (figure,) = (one.shown for one in Headline.of_report(report).figures.values())
+    assert f"{figure.value} {figure.detail}" == values["gate_efficiency"].partition(" n=")[0]
 
 
 def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path, shown):

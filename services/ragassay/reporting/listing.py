@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ragassay.core.formatting import number, percent
+from ragassay.core.formatting import of_metric, percent
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report
 from ragassay.evaluation.aggregate import beyond
@@ -28,10 +28,11 @@ class SystemFigure(FrozenModel):
         if self.value is None:
             return Figure("not scored")
         is_share = self.metric == "accurate"
-        value = percent(round(self.value, 2)) if is_share else number(self.value)
+        value = percent(round(self.value, 2)) if is_share else of_metric(self.metric, self.value)
         if self.low is None or self.high is None:
             return Figure(value)
-        low, high = (percent(round(end, 2)) if is_share else number(end, 2) for end in (self.low, self.high))
+        ends = (self.low, self.high)
+        low, high = (percent(round(end, 2)) if is_share else of_metric(self.metric, end, 2) for end in ends)
         fits = self.low >= 0 and self.high <= 1
         bar = Bar(100 * self.value, 100 * self.low, 100 * self.high, "0 to 1") if fits else None
         return Figure(value, f"[{low}, {high}]", bar=bar)

@@ -17,7 +17,7 @@ from ragassay.analysis.models import Comparison
 from ragassay.analysis.trends import Trend
 from ragassay.core.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.core.eval_config import Statistics
-from ragassay.core.formatting import number
+from ragassay.core.formatting import of_metric
 from ragassay.core.jobs import JOB_ID, Alert, JobStatus
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import ReportWithResults, run_and_system
@@ -173,4 +173,5 @@ def log_alerts(job: str, alerts: Sequence[Alert]) -> None:
     for alert in alerts:
         form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
         about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
-        _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
+        value = of_metric(alert.metric or "", alert.value)
+        _log.error(form, job, alert.metric, value, alert.threshold, alert.reason, extra=about)

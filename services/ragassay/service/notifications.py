@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
 from ragassay.analysis.gates import GateReport, GateResult
-from ragassay.core.formatting import cut, number, percent, printable
+from ragassay.core.formatting import cut, of_metric, percent, printable
 from ragassay.core.models import FrozenModel
 from ragassay.core.report import Report
 from ragassay.core.settings import secrets, without
@@ -74,7 +75,8 @@ class Notification(FrozenModel):
     def headline(self) -> str:
         """What happened, in a line."""
         more = f" and {self.count - 1} more" if self.count > 1 and self.gate else ""
-        now = number(self.value, beside=self.threshold)
+        write = partial(of_metric, self.metric or "")
+        now, before = write(self.value, beside=self.threshold), write(self.baseline, beside=self.value)
         match self.kind:
             case "gate_missed" if self.gate:
                 why = "" if self.cause == "threshold" else f" ({self.cause})"
@@ -82,7 +84,7 @@ class Notification(FrozenModel):
             case "gate_missed":
                 return "the gates could not be checked"
             case "regression":
-                return f"regression: {self.gate}{more}: {now} after {number(self.baseline, beside=self.value)}"
+                return f"regression: {self.gate}{more}: {now} after {before}"
             case "coverage_low":
                 limits = f"{percent(self.value or 0.0)} of the rows, wanted are {percent(self.threshold or 0.0)}"
                 also = f", and {self.count - 1} more" if self.count > 1 else ""
@@ -93,9 +95,9 @@ class Notification(FrozenModel):
                 return f"run missed: schedule {self.schedule} started no run for {self.slot}"
             case "drift":
                 also = f", and {self.count - 1} more" if self.count > 1 else ""
-                moved = f"{now} after {number(self.baseline, beside=self.value)}"
-                by = f"(difference {number(self.low)} to {number(self.high)})"
-                return f"drift: {self.metric} of {self.stream} is {moved} {by} in {self.window}, {self.rows} rows{also}"
+                by = f"(difference {write(self.low, sign='-')} to {write(self.high, sign='-')})"
+                moved = f"{now} after {before} {by}"
+                return f"drift: {self.metric} of {self.stream} is {moved} in {self.window}, {self.rows} rows{also}"
             case "job_finished":
                 return f"job finished: {self.done} of {self.rows} rows, {self.failed} with a failure"
             case "job_failed":
