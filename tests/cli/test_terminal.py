@@ -84,3 +84,9 @@ def test_many_systems_go_on_below_and_no_cell_is_lost(width):
     lines = table(("", *(f"system-number-{n}" for n in range(12))), rows, within=width)
     assert max(map(len, lines)) <= width
     assert all(cell in " ".join(" ".join(lines).split()) for row in rows for cell in row)
+
+
+def test_a_table_of_texts_is_a_list_for_each_row_and_names_what_it_leaves_out():
+    lines = table(("", "old", "new", "n"), [("q1", "Paris. " * 10, "Rome. " * 10, "5")], least=("n",), within=60)
+    assert (lines[0], lines[-1]) == ("q1", "left out to fit 60 columns: n")
+    assert "  old: Paris. Paris." in "\n".join(lines)

@@ -84,13 +84,14 @@ def table(
             dropped.append(name)
     if not fits(kept, _WIDEST) and sum(each > _WIDEST for each in widths[1:]) > 1:
         lists = ((row[0], *(f"{columns[n]}: {row[n]}" for n in kept[1:] if row[n])) for row in rows)
-        return [_paragraph(printable(text), "  " * (n > 0), within) for texts in lists for n, text in enumerate(texts)]
-    groups = [kept[:1]]
-    for n in kept[1:]:
-        if len(groups[-1]) > 1 and not fits([*groups[-1], n], _WIDEST):
-            groups.append(kept[:1])
-        groups[-1].append(n)
-    lines = [line for group in groups for line in ("", *_laid_out(columns, rows, group, within))][1:]
+        lines = [_paragraph(printable(text), "  " * (n > 0), within) for texts in lists for n, text in enumerate(texts)]
+    else:
+        groups = [kept[:1]]
+        for n in kept[1:]:
+            if len(groups[-1]) > 1 and not fits([*groups[-1], n], _WIDEST):
+                groups.append(kept[:1])
+            groups[-1].append(n)
+        lines = [line for group in groups for line in ("", *_laid_out(columns, rows, group, within))][1:]
     names = ", ".join(name for name in columns if name in dropped)
     return [*lines, f"left out to fit {within} columns: {names}"] if dropped else lines
 
