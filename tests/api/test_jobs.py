@@ -15,7 +15,7 @@ from ragassay.core.jobs import Job
 from ragassay.core.settings import Settings
 from ragassay.service.health import health
 from ragassay.service.jobs import Jobs
-from ragassay.service.queue import Queue
+from ragassay.service.queue import CHUNKS, Queue
 from ragassay.service.redis import RedisStore
 from redis_server import RedisServer, free_port
 
@@ -128,14 +128,19 @@ def test_the_key_is_kept_with_the_job_or_not_at_all(served, monkeypatch):
 # --- Redis ---
 
 
-def test_a_broker_that_is_away_costs_no_job(redis):
-    """The job is saved; the sweeper enqueues it later."""
-    slot = Queue(f"redis://127.0.0.1:{free_port()}/0")
+def test_a_broker_that_is_away_costs_no_job(redis, monkeypatch):
+    """The job is saved; the scheduler enqueues it once the broker answers, and tries with no job before."""
+    slot, back, sent = Queue(f"redis://127.0.0.1:{free_port()}/0"), Queue(redis.url), []
     jobs = Jobs(RedisStore(redis.url, patient=False), slot, None)
     with serving(redis.url, jobs=jobs) as served:
         job = served.submit(rows(1), metrics=["mrr"])["id"]
         assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
         assert job in jobs.store.active()
+    monkeypatch.setattr(slot, "enqueue", sent.append)
+    jobs.tick()
+    assert sent == []
+    Jobs(jobs.store, back, None).tick()
+    assert job.encode() in back.waiting(CHUNKS)
 
 
 def test_while_redis_is_away_every_route_says_so_and_then_all_is_well_again():

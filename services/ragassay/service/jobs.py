@@ -12,7 +12,9 @@ from contextlib import nullcontext, suppress
 
 import numpy as np
 import orjson
+from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from ragassay import observability
 from ragassay.core.errors import (
@@ -408,8 +410,11 @@ class Jobs:
         self.store.trim()
 
     def _lacking(self, jobs: Sequence[str]) -> list[Workload]:
-        """Those of these jobs that need a message and have none in the queue."""
-        waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
+        """Those of these jobs that need a message and have none in the queue; none while the broker does not answer."""
+        try:
+            waiting = {queue: self._queue.waiting(queue) for queue in (CHUNKS, REPORTS)}
+        except (RedisAway, RedisTimeout):  # to try with each job would hold up the other rounds of the scheduler
+            return []
         return [
             work
             for work in self.store.workloads(jobs)

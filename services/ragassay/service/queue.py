@@ -6,8 +6,6 @@ import logging
 from functools import cached_property
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from ragassay.service.connection import connect
 
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
@@ -35,11 +33,8 @@ class Queue:
         return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
 
     def waiting(self, queue: str) -> bytes:
-        """The messages of a queue that no worker has taken, which name their jobs; empty while the broker does not answer."""
-        try:
-            return b"".join(self._redis.lrange(queue, 0, -1))
-        except RedisError:
-            return b""
+        """The messages of a queue that no worker has taken, which name their jobs; raises redis's errors."""
+        return b"".join(self._redis.lrange(queue, 0, -1))
 
     def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError
