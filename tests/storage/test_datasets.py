@@ -66,6 +66,7 @@ def test_files_that_a_file_manager_leaves_are_no_part_of_a_dataset(in_folder, tm
     for place in (tmp_path / "datasets/versions", tmp_path / "datasets/versions/mine", block.parent):
         (place / ".DS_Store").write_bytes(b"\0\0\0\1Bud1")
     (block.parent / f"._{block.name}").write_bytes(b"\0\5\x16\7")  # what macOS keeps beside a file on a shared drive
+    (block.parent / f"{block.stem} (copy).jsonl").write_bytes(block.read_bytes())
     assert in_folder.names() == ["mine"]
     assert in_folder.versions("mine") == [version]
     assert list(in_folder.samples(version)) == ROWS

@@ -83,7 +83,7 @@ class FolderBlobs:
 
     def names(self, folder: str) -> list[str]:
         """See ``Blobs``."""
-        files = (path for path in (self.folder / folder).rglob("*") if path.is_file() and path.suffix != ".tmp")
+        files = (path for path in (self.folder / folder).rglob("*") if path.is_file())
         return [path.relative_to(self.folder).as_posix() for path in files if not path.name.startswith(".")]
 
     def read_at(self, name: str, start: int, length: int) -> bytes:

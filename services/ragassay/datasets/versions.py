@@ -170,7 +170,8 @@ class DatasetStore:
 
     def lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
         """The canonical lines of the rows from a place on; raises NotFound if they are gone."""
-        blocks = sorted(self._blobs.names(rows_folder(version)))
+        names = self._blobs.names(rows_folder(version))
+        blocks = sorted(name for name in names if Path(name).stem.isdecimal())
         starts = [int(Path(block).stem) for block in blocks]
         begin = max(bisect_right(starts, first) - 1, 0)
         for start, block in zip(starts[begin:], blocks[begin:], strict=True):
