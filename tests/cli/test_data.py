@@ -66,6 +66,11 @@ def test_parts_of_a_dataset_are_datasets(told, answers):
     assert {row["fields"][0] for row in difference["changed"]} == {"split"}
 
 
+def test_a_file_whose_name_no_dataset_can_have_is_told_of_the_option(cli, answers):
+    said = cli.refused("data", "import", answers.rename(answers.with_name("my answers.jsonl")))
+    assert said.endswith("100 at the most, not 'my answers'; --name gives it another one\n")
+
+
 BEIR = {
     "corpus.jsonl": [
         {"_id": "d1", "title": "Cells", "text": "Cells divide.", "metadata": {}},

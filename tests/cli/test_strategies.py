@@ -58,6 +58,7 @@ def test_of_several_datasets_the_one_without_input_for_any_metric_is_named(cli, 
     )
     code, _, err = cli("evaluate", "--config", "ragassay.yaml")
     assert (code, "error: bare: no row has the input of a metric" in err) == (5, True), err
+    assert err.endswith("; see: ragassay data show FILE\n")
 
 
 ANSWERED = """

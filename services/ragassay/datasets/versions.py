@@ -276,7 +276,7 @@ def check_name(name: str) -> str:
     """The name, where a dataset may have it; raises BadSettings."""
     if not re.fullmatch(NAME, name):
         what = f"a dataset's name is letters, digits, '_' and '-', 100 at the most, not {name[:120]!r}"
-        raise BadSettings(what, hint="--name gives it another one")
+        raise BadSettings(what, hint="choose another name", option="name")
     return name
 
 

@@ -100,7 +100,12 @@ def choose_metrics(spec: RunConfig, systems: Mapping[str, Sequence[Sample]], dat
         usable = {name: metric for name, metric in usable.items() if metric.family != "accurate"}
     if not usable and any(lacking.values()):
         why = next(iter(lacking.values()))
-        raise NothingToEvaluate(f"no row has the input of a metric: {why}", where=dataset, option="metrics")
+        raise NothingToEvaluate(
+            f"no row has the input of a metric: {why}",
+            where=dataset,
+            hint="give the rows the fields that a metric needs, or name other metrics",
+            option="metrics",
+        )
     return tuple((usable if spec.metrics is None else wanted).values())
 
 
