@@ -45,6 +45,7 @@ def test_run_prints_windows_and_states(cli, spans):
     assert window["metrics"]["faithfulness"]["value"] == pytest.approx(4 / 5)  # of five answers one has a wrong context
     assert (window["counts"]["received"], window["counts"]["no_answer"], window["rows"]) == (6, 1, 5)
     assert "--follow prints tables" in cli.refused("live", spans, "--follow", "--json")
+    assert "unknown metric 'nope'" in cli.refused("live", spans, "--dry-run", "--metrics", "nope")
 
 
 def test_span_files_are_read_as_they_grow_in_each_form(tmp_path):

@@ -54,10 +54,10 @@ def live(
         raise BadSettings("--follow prints tables", hint="leave out --json and --dry-run")
     settings = Settings()
     files, rule = SpanFiles(path, settings.live_redacted), LiveRule(rate=rate, low_score=low_score)
+    evaluated = _Evaluated(configured(config, options).evaluation)
     if dry_run:
         _print_decisions(files, rule, as_json=as_json)
         return
-    evaluated = _Evaluated(configured(config, options).evaluation)
     rounds = int(settings.live_silence_s / _EVERY_S) if follow else None
     while True:
         new = files.complete(silent_rounds=rounds)
