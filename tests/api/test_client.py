@@ -69,6 +69,13 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, submit, 
     assert (code, "finished already" in err) == (2, True)
 
 
+def test_a_configuration_as_init_writes_it_can_be_sent(cli, submit, data, served):
+    assert cli("info", "init", "written.yaml")[0] == 0
+    code, out, err = submit(data, "--config", "written.yaml")
+    assert code == 0, err
+    assert served.http.get(f"/v1/jobs/{out.strip()}").json()["status"] == "queued"
+
+
 def pause(served, job):
     store = served.jobs.store
     store.redis.hset(store.key(job, "meta"), "status", "running")

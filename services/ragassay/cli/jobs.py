@@ -143,12 +143,18 @@ def _submitted(service: Client, configuration: ProjectConfig, registered: list[s
 
 
 def job_keys(configuration: ProjectConfig) -> dict[str, Any]:
-    """The keys of a configuration that are about an evaluation and its gates; the service refuses its operator's."""
+    """The keys of a configuration that are about an evaluation and its gates; the service refuses its operator's.
+
+    Left out are keys that say nothing: ``ragassay info init`` writes the operator's, too.
+    """
     from ragassay.config import GatedConfig
     from ragassay.core.eval_config import RunConfig
 
     keys = RunConfig.model_fields.keys() | GatedConfig.model_fields.keys()
-    return configuration.model_dump(mode="json", exclude_unset=True, include=keys)
+    sent = configuration.model_dump(mode="json", exclude_unset=True, exclude_none=True, include=keys)
+    if not configuration.parameters.extra_body:
+        sent.get("parameters", {}).pop("extra_body", None)
+    return sent
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:
