@@ -27,7 +27,7 @@ def put(served, name, content, headers=NDJSON, **query):
 
 
 def left_behind(served, home):
-    return [key for key in served.jobs.store.redis.keys("*") if b":new:" in key], list(home.glob("uploads/*"))
+    return [key for key in served.jobs.store.redis.keys("*") if b":new-" in key], list(home.glob("uploads/*"))
 
 
 @pytest.fixture(scope="module")
