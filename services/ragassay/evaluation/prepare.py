@@ -54,7 +54,7 @@ def prepare(spec: RunConfig, inputs: Inputs, run_id: str) -> RunRecord:
         raise NothingToEvaluate(
             "no row has a response",
             where=inputs.dataset.name,
-            hint="name systems, or the column of the answers: map={'answer': COLUMN}",
+            hint="name systems, or give the rows answers; 'map' names the column that has them",
             option="systems",
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
