@@ -172,8 +172,9 @@ def test_damage_is_noticed_and_mended_by_another_import(in_folder, tmp_path):
     for name, elsewhere in ((version.digest, "../../../elsewhere"), ('"name":"mine"', '"name":"../mine"')):
         kept = record.read_text()
         record.write_text(kept.replace(name, elsewhere))
-        with pytest.raises(Conflict, match=r"(digest|name): "):
+        with pytest.raises(Conflict, match=r"(digest|name): ") as refused:
             store.versions("mine")
+        assert str(refused.value).startswith(f"{record}: a record of dataset mine can't be read")
         record.write_text(kept)
     file.unlink()
     with pytest.raises(NotFound, match="the rows of mine@8cdb565db5cf are gone"):

@@ -142,13 +142,15 @@ class DatasetStore:
         return by_name
 
     def _read(self, name: str, records: Sequence[str]) -> list[DatasetVersion]:
-        try:
-            contents = self._blobs.get_many(records)
-            versions = [DatasetVersion.model_validate_json(content) for content in contents if content is not None]
-        except ValidationError as error:
-            what = f"a record of dataset {name} can't be read: {problems(error)[0]}"
-            hint = "another version of ragassay wrote it, or it is damaged: start that version, or delete the dataset"
-            raise Conflict(what, hint=hint) from None
+        versions = list[DatasetVersion]()
+        for record, content in zip(records, self._blobs.get_many(records), strict=True):
+            try:
+                if content is not None:
+                    versions.append(DatasetVersion.model_validate_json(content))
+            except ValidationError as error:
+                what = f"a record of dataset {name} can't be read: {problems(error)[0]}"
+                hint = "another version of ragassay wrote it, or it is damaged: start that version, or delete it"
+                raise Conflict(what, where=f"{self._blobs.where}/{record}", hint=hint) from None
         return sorted(versions, key=lambda version: (version.imported_at, version.digest), reverse=True)
 
     def samples(self, version: DatasetVersion, wanted: Callable[[int], bool] | None = None) -> Iterator[Sample]:
