@@ -38,6 +38,8 @@ OPERATOR = [
     ("embeddings", '"embeddings": "ours"'),
     ("bertscore_model", '"bertscore_model": null'),
     ("judge_prompt", '"judge_prompt": {"name": "own.md", "text": "Be kind."}'),
+    ("extra_body", '"extra_body": {}'),
+    ("requests_per_minute", '"requests_per_minute": 7'),
     ("parameters.extra_body", '"parameters": {"temperature": 0, "extra_body": {}}'),
     ("performance.requests_per_minute", '"performance": {"requests_per_minute": 7}'),
     ("performance.tokens_per_minute", '"performance": {"batch": 5, "tokens_per_minute": 7}'),

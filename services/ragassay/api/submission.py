@@ -237,6 +237,9 @@ def _check_keys(document: dict[str, Any]) -> None:
             if key in ProjectConfig.model_fields:
                 raise BadSettings("a job can't set this", where=key, hint=_NO_KEY)
             if section := section_of(key):
+                of_section: Any = JobRequest.model_fields[section].annotation
+                if key not in of_section.model_fields:
+                    raise BadSettings(_OPERATOR, where=key, hint=_SEE_VARIABLES)
                 raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
         elif key in sections() and isinstance(value, dict):
             of_job: Any = JobRequest.model_fields[key].annotation
