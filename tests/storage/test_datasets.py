@@ -52,6 +52,16 @@ def test_what_is_stored_comes_back(store):
     assert store.versions("yours") == []
 
 
+def test_versions_of_a_name_read_no_record_of_another(store, monkeypatch):
+    version = store.add("mine", ROWS, origin())
+    store.add("mine-too", ROWS, origin())
+    listed = []
+    names = store._blobs.names
+    monkeypatch.setattr(store._blobs, "names", lambda folder: listed.extend(found := names(folder)) or found)
+    assert store.versions("mine") == [version]
+    assert listed == [f"versions/mine/{version.digest}.json"]
+
+
 def test_both_stores_have_one_digest_for_the_same_rows_that_of_the_folder_s_file(in_folder, in_redis, tmp_path):
     version = in_folder.add("mine", ROWS, origin())
     assert version.digest == in_redis.add("mine", ROWS, origin()).digest == PINNED

@@ -124,9 +124,11 @@ def get_dataset(datasets: Reads, dataset: Named) -> DatasetVersion:
 @router.get("/{dataset}/versions")
 def list_versions(datasets: Reads, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
-    _resolved(datasets, dataset)
-    versions, after = page_of(datasets.versions(dataset), _order, form=BY_TIME, descending=True, **dict(query))
-    return DatasetPage(datasets=versions, next=after)
+    versions = datasets.versions(dataset)
+    if not versions:
+        raise _not_found(UnknownName("dataset", dataset, datasets.names()))
+    page, after = page_of(versions, _order, form=BY_TIME, descending=True, **dict(query))
+    return DatasetPage(datasets=page, next=after)
 
 
 def _order(version: DatasetVersion) -> str:

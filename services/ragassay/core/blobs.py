@@ -163,7 +163,11 @@ class RedisBlobs:
 
     def names(self, folder: str) -> list[str]:
         """See ``Blobs``."""
-        return [f"{folder}/{field.decode()}" for field in self._redis.hkeys(self._prefix + folder)]
+        key, _, inside = folder.partition("/")
+        if not inside:
+            return [f"{folder}/{field.decode()}" for field in self._redis.hkeys(self._prefix + folder)]
+        fields = dict(self._redis.hscan_iter(self._prefix + key, match=f"{inside}/*", count=1000))
+        return [f"{key}/{field.decode()}" for field in fields]
 
     def read_at(self, name: str, start: int, length: int) -> bytes:
         """See ``Blobs``."""

@@ -132,7 +132,7 @@ class DatasetStore:
 
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first, none for a name that is unknown; raises Conflict for a bad record."""
-        return self._read(name, self._records().get(name, []))
+        return self._read(name, self._blobs.names(f"{_VERSIONS}/{name}"))
 
     def _records(self) -> dict[str, list[str]]:
         """The blobs of the records of versions, by name, in the order of names: ``a`` comes before ``a-b``."""
