@@ -107,6 +107,25 @@ def uploading(url, name, key="none"):
         yield raw
 
 
+def test_a_version_with_a_damaged_record_can_be_deleted(served):
+    whole, damaged = (put(served, "torn", lines(rows(count))).json() for count in (3, 4))
+    redis = served.jobs.store.redis
+    (key,) = (key for key in redis.keys("*datasets:versions") if redis.hexists(key, f"torn/{damaged['digest']}.json"))
+    for reference, status, deleted in (
+        ("torn@0000000", 404, None),
+        (f"torn@{damaged['digest'][:12]}", 200, []),
+        ("torn", 200, [whole["digest"]]),
+    ):
+        redis.hset(key, f"torn/{damaged['digest']}.json", b"{")
+        assert served.http.get("/v1/datasets/torn").status_code == 409
+        answer = served.http.delete(f"/v1/datasets/{reference}")
+        assert answer.status_code == status, answer.text
+        if deleted is not None:
+            assert [version["digest"] for version in answer.json()["deleted"]] == deleted
+            assert not redis.hexists(key, f"torn/{damaged['digest']}.json")
+    assert served.http.get("/v1/datasets/torn").status_code == 404
+
+
 def test_an_upload_that_breaks_off_leaves_nothing(served, home):
     with uploading(served.url, "cut"):
         until(lambda: left_behind(served, home)[1])

@@ -14,7 +14,7 @@ from ragassay.api import dataset_work as work
 from ragassay.api.dependencies import LOCATED, Page, QueryParameters, jobs_of, scoped
 from ragassay.api.problems import respond
 from ragassay.api.uploads import TABLES, received
-from ragassay.core.errors import AssayError, BadData, NotFound, Unavailable, UnknownName
+from ragassay.core.errors import AssayError, BadData, Conflict, NotFound, Unavailable, UnknownName
 from ragassay.core.paging import BY_TIME, bad_cursor, by_time, page_of
 from ragassay.datasets.versions import (
     NAME,
@@ -25,6 +25,7 @@ from ragassay.datasets.versions import (
     DeletedVersions,
     KeptVersion,
     RowPage,
+    named,
     resolve,
 )
 from ragassay.service.access import Requester
@@ -147,9 +148,15 @@ def list_rows(datasets: Reads, dataset: Named, query: Annotated[Page, Query()]) 
 
 @router.delete("/{dataset}")
 def delete_dataset(datasets: Changes, dataset: Named) -> DeletedVersions:
-    """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
-    version = _resolved(datasets, dataset)
-    versions = [version] if "@" in dataset else datasets.versions(version.name)
+    """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on.
+
+    A version with a damaged record is deleted too; the answer lists only those that could be read.
+    """
+    try:
+        version = _resolved(datasets, dataset)
+        versions = [version] if "@" in dataset else datasets.versions(version.name)
+    except Conflict:
+        return DeletedVersions(deleted=tuple(datasets.delete_damaged(named(dataset))))
     for each in versions:
         datasets.delete(each)
     return DeletedVersions(deleted=tuple(versions))

@@ -221,6 +221,24 @@ class DatasetStore:
         if not self._blobs.delete(rows_folder(version), _record(version)):
             raise _gone(version)
 
+    def delete_damaged(self, reference: Reference) -> list[DatasetVersion]:
+        """Forget the versions that a reference names although a record can't be read; returns those that could be.
+
+        Raises NotFound where the beginning of a digest names none, or more than one.
+        """
+        name, prefix = reference
+        records = self._blobs.names(f"{_VERSIONS}/{name}")
+        named = [record for record in records if Path(record).stem.startswith(prefix or "")]
+        if prefix and len(named) != 1:
+            known = ", ".join(Path(record).stem[:SHORT] for record in named or records)
+            raise NotFound(f"{prefix!r} does not name one version of dataset {name!r}", hint=f"known: {known}")
+        deleted = list[DatasetVersion]()
+        for record in named:
+            with suppress(Conflict):
+                deleted += self._read(name, [record])
+            self._blobs.delete(f"{name}@{Path(record).stem}", record)
+        return deleted
+
 
 def rows_folder(version: DatasetVersion) -> str:
     """The name of the folder of a version's rows."""
@@ -288,6 +306,13 @@ def reference_in(text: str) -> Reference | None:
     return Reference(match[1], match[2].lower() if match[2] else None) if match else None
 
 
+def named(text: str) -> Reference:
+    """The reference that a text is; raises BadInput for one of another form."""
+    if reference := reference_in(text):
+        return reference
+    raise BadInput(f"{text!r} is not of the form NAME or NAME@VERSION")
+
+
 def is_file(path: Path) -> bool:
     """Is there a file, or a BEIR folder?"""
     return path.is_file() or (path.is_dir() and beir_folder(path) is not None)
@@ -298,10 +323,7 @@ def resolve(store: DatasetStore, text: str) -> DatasetVersion:
 
     Raises BadInput for a text of another form, UnknownName, and NotFound where no version, or more than one, begins so.
     """
-    reference = reference_in(text)
-    if reference is None:
-        raise BadInput(f"{text!r} is not of the form NAME or NAME@VERSION")
-    name, prefix = reference
+    name, prefix = named(text)
     versions = store.versions(name)
     if not versions:
         raise UnknownName("dataset", name, store.names())
