@@ -1,6 +1,8 @@
 """Datasets with versions, in a folder and in Redis: the same rows are one version, and what is stored comes back."""
 
 import hashlib
+import os
+import time
 
 import pytest
 
@@ -246,6 +248,23 @@ def test_rows_that_are_half_written_are_not_seen_and_go_by_themselves(store, ser
     assert seen[0][1:] == ([], [])
     assert set(seen[0][0]) <= {("new-", True)}
     assert all(redis.ttl(key) == -1 for key in redis.keys("*"))
+
+
+def test_an_import_deletes_the_rows_that_killed_ones_left_in_a_folder(in_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "BLOCK", 200)
+    kept = in_folder.add("new-" + "a" * 32, ROWS, origin())  # a dataset whose name is that of a staged folder
+    killed, living = (tmp_path / "datasets" / f"new-{digit * 32}" for digit in "bc")
+    for staged, age in (
+        (killed, 87_000),
+        (living, 86_000),
+        (tmp_path / "datasets" / versions.rows_folder(kept), 87_000),
+    ):
+        staged.mkdir(exist_ok=True)
+        (staged / "000000000.jsonl").touch()
+        os.utime(staged, times=(time.time() - age,) * 2)
+    in_folder.add("mine", MANY, origin())
+    assert (killed.exists(), living.exists()) == (False, True)
+    assert versions.rows_folder(kept) in {path.name for path in (tmp_path / "datasets").iterdir()}
 
 
 def test_projects_do_not_see_each_other_s_datasets(server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,9 @@ from ragassay.core.files import LineLog, locked, open_private, private_folder, t
 
 _COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a Zstandard frame begins
 STAGED = "new-"  # how the name of a folder begins that is not whole yet
+STAGED_WITHIN_S = (
+    24 * 3600
+)  # from one content of it to the next, a night of suspension included; then its writer is dead
 _IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
 
 
@@ -67,7 +71,12 @@ class FolderBlobs:
         return [self.get(name) for name in names]
 
     def put(self, name: str, content: bytes) -> None:
-        """See ``Blobs``."""
+        """See ``Blobs``. The first content of a staged folder deletes those that killed processes left."""
+        if name.startswith(STAGED) and not (self.folder / name).parent.exists():
+            for staged in self.folder.glob(STAGED + "[0-9a-f]" * 32):
+                with suppress(FileNotFoundError):
+                    if time.time() - staged.stat().st_mtime > STAGED_WITHIN_S:
+                        shutil.rmtree(staged, ignore_errors=True)
         write_whole(self.folder / name, content, private=True)
 
     def append(self, name: str, rows: Iterable[Any]) -> None:
