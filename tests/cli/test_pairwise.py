@@ -138,6 +138,20 @@ def test_pairwise_waits_for_a_provider_that_is_down(prefer, monkeypatch):
         assert prefer(provider, "--limit", "3", "--json")["wins"] == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--baseline", "b"), "--baseline"),
+        (("--metrics", "mrr", "--detect", "0.1"), "--metrics, --detect"),
+        (("--set", "statistics.alpha=0.01"), "--set statistics.alpha"),
+        (("--judge", "local"), "--judge"),
+    ],
+)
+def test_pairwise_refuses_what_has_no_meaning_with_it(cli, options, named):
+    refused = cli.refused("compare", "a", "b", "--pairwise", "openai/x", *options)
+    assert refused == f"error: --pairwise has no use for {named}; leave out one or the other\n"
+
+
 def test_pairwise_refuses_a_judge_that_can_not_and_one_system(cli):
     made = ragassay.evaluate(QUERIES, systems={"a": WRONG}, metrics=["relevance"]).run.id
     assert "local can't compare two answers" in cli.refused("compare", made, "--pairwise", "local")

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from ragassay.cli.options import AsJson, Config, Outputs, Server, configured, import_plugins, takes_options, used
+from ragassay.cli.options import (
+    AsJson,
+    Config,
+    Outputs,
+    Server,
+    configured,
+    import_plugins,
+    overrides,
+    takes_options,
+    used,
+)
 from ragassay.cli.terminal import Terminal, print_document, refuse_unscored, show
 from ragassay.core.errors import BadInput, BadSettings
 from ragassay.core.formatting import split_names
@@ -23,6 +34,7 @@ _TWO = "ragassay compare A.jsonl B.jsonl; of one file with two columns of answer
 
 # Those of ``evaluate`` that have another meaning here, or none.
 _NOT_TAKEN = ("dataset", "system", "output", "name", "metrics", "baseline")
+_NOT_PAIRWISE = ("statistics", "metrics", "baseline", "judge", "judges", "map")  # keys without a meaning there
 
 Runs = Annotated[
     list[str],
@@ -84,6 +96,7 @@ def compare(
     if pairwise is not None:
         from ragassay.cli.pairwise import prefer
 
+        _refuse_unused({"--baseline": baseline, "--metrics": metrics, "--detect": detect}, options)
         terms: dict[str, Any] = {"alpha": alpha, "correction": correction, "examples": examples}
         prefer(runs, pairwise, server, config, options, output or [], terms, as_json=as_json, dry_run=dry_run)
         return
@@ -123,6 +136,13 @@ def compare(
         _print_needed(result, detect, power)
     for report in made:
         refuse_unscored(report)
+
+
+def _refuse_unused(own: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise BadSettings for what has no meaning with ``--pairwise``, which takes its model and two evaluated systems."""
+    flags = [name for name, value in own.items() if value is not None]
+    if unused := [*flags, *(one.source for one in overrides(options) if one.location[0] in _NOT_PAIRWISE)]:
+        raise BadSettings(f"--pairwise has no use for {', '.join(unused)}", hint="leave out one or the other")
 
 
 def _print_needed(found: Comparison, difference: float, power: float) -> None:
