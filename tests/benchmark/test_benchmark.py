@@ -132,6 +132,11 @@ def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, f
         ({"systems": {"v1": "good-faq.jsonl"}}, (), "write {dataset} into the path"),
         ({"systems": None}, (), "no system is named"),
         ({"baseline": "god"}, (), "baseline 'god'"),
+        (
+            {},
+            ("good-faq.jsonl", "--baseline", "god"),
+            "'god' is about several datasets, or gates; for one dataset: rag",
+        ),
         ({}, ("--resume", "last", "--seed", "2"), "--seed can't be given with it"),
     ],
 )

@@ -125,6 +125,7 @@ def _version(wanted: bool) -> None:
 
 
 _HINTS: dict[str | None, str] = {  # by the option that resolves an error
+    "baseline": "for one dataset: ragassay compare RUN --baseline SYSTEM",
     "data": "name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
     "metrics": "see: ragassay data show FILE",
     "name": "--name gives it another one",

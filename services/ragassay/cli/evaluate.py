@@ -48,7 +48,7 @@ def evaluate(
     With --server a service evaluates recorded responses, and with --system NAME the systems that its operator registered.
     """
     from ragassay.core.settings import Settings
-    from ragassay.sdk.evaluation import begin, check_outputs, inputs_by_dataset, resumed, runtime_for
+    from ragassay.sdk.evaluation import begin, check_baseline, check_outputs, inputs_by_dataset, resumed, runtime_for
 
     if no_wait and server is None:
         raise BadSettings("--no-wait is about a service", hint="add --server URL")
@@ -82,6 +82,7 @@ def evaluate(
         from ragassay.core.eval_config import Budget
 
         configuration = configured(config, options, data=data)
+        check_baseline(options["baseline"], configuration)
         inputs, spec = inputs_by_dataset(configuration, reporter), configuration.evaluation
         runtime = runtime_for(settings=Settings().of_dry_run if dry_run else Settings())
         if dry_run or spec.budget != Budget():

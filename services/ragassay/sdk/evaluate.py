@@ -12,6 +12,7 @@ from ragassay.reporting.objects import Report
 from ragassay.sdk.benchmark import Benchmark
 from ragassay.sdk.evaluation import (
     begin,
+    check_baseline,
     completed,
     configured,
     inputs_by_dataset,
@@ -92,8 +93,7 @@ async def _evaluated(data: Any, options: Mapping[str, Any], reporter: Reporter) 
     if "gates" in options:
         raise BadSettings("gates are checked by ragassay.gate", where="gates")
     configuration = configured(data, options)
-    if options.get("baseline") is not None and not configuration.datasets:
-        raise BadSettings("is about several datasets, or gates", where="baseline", hint="compare(report) takes one")
+    check_baseline(options.get("baseline"), configuration)
     inputs = inputs_by_dataset(configuration, reporter)
     runtime = runtime_for(*inputs.values())
     result = await completed(runtime, begin(runtime, configuration, inputs), reporter)

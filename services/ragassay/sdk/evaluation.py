@@ -135,6 +135,13 @@ def check_outputs(paths: Sequence[Path], *, several: bool) -> None:
         (comparison.EXPORTERS if several and PLACE not in str(path) else EXPORTERS).check([path])
 
 
+def check_baseline(asked: str | None, configuration: ProjectConfig) -> None:
+    """Raise BadSettings if a baseline is asked for with one dataset; that of a file is then of its gates."""
+    if asked is not None and not configuration.datasets:
+        hint = "compare(report) takes one"
+        raise BadSettings(f"baseline {asked!r} is about several datasets, or gates", hint=hint, option="baseline")
+
+
 def inputs_by_dataset(configuration: ProjectConfig, reporter: Reporter) -> dict[str, Inputs]:
     """Everything that is evaluated, read, by dataset; the files to write are checked first.
 
