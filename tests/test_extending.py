@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,18 @@ def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the
     assert [row["error"] for row in report.rows] == [None, "the system raised ValueError: no such page", None]
     with pytest.raises(BadSettings, match=r"systems\.ours: fragile does not take these options: .*'limits'"):
         ragassay.evaluate(rows, systems={"ours": {"kind": "fragile", "options": {"limits": 2}}})
+
+
+@pytest.mark.parametrize(
+    ("thing", "says"),
+    [
+        ("ours", r"^system 'ours': a name is a keyword; write: system\(name='ours'\)$"),
+        (partial(str), r"^system .*partial.*: a name is letters.*; say it: name='ours'$"),
+    ],
+)
+def test_a_system_that_can_not_be_registered_is_named(thing, says):
+    with pytest.raises(BadSettings, match=says):
+        system(thing)
 
 
 def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, rows, tmp_path):

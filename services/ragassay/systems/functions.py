@@ -209,8 +209,11 @@ def system(thing: Any = None, /, *, name: str | None = None) -> Any:
     ``respond(sample)``, which returns the same. Raises BadSettings for what is neither.
     """
 
+    if isinstance(thing, str):
+        raise BadSettings(f"system {shown(thing)}: a name is a keyword", hint=f"write: system(name={shown(thing)})")
+
     def register(thing: T) -> T:
-        called = name or getattr(thing, "__name__", None)
+        called: object = name or getattr(thing, "__name__", thing)
         if not isinstance(called, str) or not _NAME.fullmatch(called) or called.lower() in OURS:
             what = f"system {called!r}: a name is letters, digits, _ and -, and none of {', '.join(OURS)}"
             raise BadSettings(what, hint="say it: name='ours'")
