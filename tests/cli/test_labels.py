@@ -69,7 +69,11 @@ def test_what_a_model_leaves_without_a_score_is_counted_and_fails_the_command(ag
             (),
             "labelled.jsonl:2: label_binary should lie between 0 and 1",
         ),
-        (LABELLED, ("--metric", "rouge1"), "metric: rouge1 is not judged"),
+        (
+            LABELLED,
+            ("--metric", "rouge1"),
+            "error: rouge1 is not judged; name one that is, such as --metric faithfulness",
+        ),
     ],
 )
 def test_agreement_names_the_row_whose_label_is_none(agreement, rows, options, message):

@@ -127,6 +127,7 @@ def _version(wanted: bool) -> None:
 _HINTS: dict[str | None, str] = {  # by the option that resolves an error
     "baseline": "for one dataset: ragassay compare RUN --baseline SYSTEM",
     "data": "name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
+    "metric": "name one that is, such as --metric faithfulness",
     "metrics": "see: ragassay data show FILE",
     "name": "--name gives it another one",
     "systems": "name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN",

@@ -163,7 +163,8 @@ class LabelledRows:
         only = columns[0] if len(columns) == 1 and not any(LABEL in row or YES_OR_NO in row for row in given) else None
         self.metric = parse(metric or only or self._usual_metric())
         if self.metric.input_type != "Verdict":
-            raise BadSettings(f"{self.metric.name} is not judged", where="metric", hint="name one such as faithfulness")
+            what, hint = f"{self.metric.name} is not judged", "name a metric such as faithfulness"
+            raise BadSettings(what, hint=hint, option="metric")
         labels = read_labels(numbered, str(path), self.metric.name)
         if without := [f"{one.place}: has no label" for one in labels if self.metric.name not in one.labels]:
             raise BadData(without, hint="label: 1 or 0 (or between), what people say; label_binary decides where given")
