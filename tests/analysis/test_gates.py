@@ -189,11 +189,21 @@ def test_gate_is_missed_by_a_drop_beyond_its_limit_only_if_the_interval_lies_abo
     gate = {"metric": "mrr", "max_drop": 0.005}
     met = check_gate(noisy, gate, before)  # drop 0.01 -+ 2.093 x 0.318 / sqrt(20) = -0.139..0.159
     assert (met.passed, met.cause) == (True, "met")
-    assert met.reason.endswith("not shown: the 95 % interval of the drop, -0.1389..0.1589, holds 0")
+    assert met.reason.endswith("not shown: the 95 % interval of the drop, -0.139..0.159, holds 0")
     missed = check_gate(clear, gate, before)
     assert (missed.cause, missed.interval.low > 0) == ("threshold", True)
     assert check_gate(clear, {"metric": "mrr", "max_drop": 0.2}, before).passed  # shown, and allowed
     assert check_gate(before, {"metric": "mrr", "max_drop": 0}, clear).passed  # better on every query
+
+
+def test_a_drop_that_is_not_shown_is_written_as_its_metric_is():
+    before, now = (make_report(rows(values, metric="gate_efficiency")) for values in ([1, 0] * 10, [0, 1] * 9 + [0, 0]))
+    met = check_gate(now, {"metric": "gate_efficiency", "max_drop": 0.005}, before)  # 9 better, 10 worse
+    low, high = met.interval.low, met.interval.high
+    assert met.reason.startswith(
+        "gate_efficiency went from 50 % to 45 % (n=20): worse by 5 points, not within 0.5 points"
+    )
+    assert met.reason.endswith(f"interval of the drop, {100 * low:.3g} points..{100 * high:.3g} points, holds 0")
 
 
 @pytest.mark.parametrize(("differ", "cause"), [(1, "undecided"), (5, "undecided"), (6, "threshold")])

@@ -19,7 +19,7 @@ from ragassay.analysis.difference import Contrast
 from ragassay.analysis.figures import Figure
 from ragassay.analysis.rows import NOT_CONCERNED, MatchedRows, SystemRows
 from ragassay.core.errors import BadSettings, NotFound, NothingToEvaluate, UnknownName
-from ragassay.core.formatting import listed, number, of_metric
+from ragassay.core.formatting import interval, listed, number, of_metric
 from ragassay.core.models import FrozenModel, Sample
 from ragassay.core.report import Aggregate, ReportWithResults, Slice, SystemReport
 from ragassay.core.statistics import Estimate
@@ -445,7 +445,8 @@ class _Case:
         if is_shown is None or now.interval is None:
             return "undecided", f"{reason}; {now.reason}"
         level = f"{100 * now.interval.level:.3g} % interval"
-        return "met", f"{reason}; not shown: the {level} of the drop, {now.interval}, holds 0"
+        ends = interval(now.interval, self._write_drop)
+        return "met", f"{reason}; not shown: the {level} of the drop, {ends}, holds 0"
 
     def _change(self, now: Estimate) -> tuple[Estimate, float | None, bool | None]:
         """The figure now and in the baseline, and whether the data show a difference: None if they could not.
