@@ -70,6 +70,8 @@ def test_columns_are_mapped_and_rows_as_we_write_them_are_not(served):
     assert put(served, "ours", lines([ours]), columns="ours").status_code == 201
     assert served.http.get("/v1/datasets/ours/rows").json()["rows"] == [ours]
     refused = problem(put(served, "ours", lines([{**ours, "question": "?"}, ours, ours]), columns="ours"), 422)
+    unread = problem(put(served, "odd", lines([{"user_question": "Who?"}])), 422)
+    assert unread["hint"] == "name the columns: map query=user_question"
     assert refused["problems"] == [
         "ours.jsonl:1: question: is unknown",
         "ours.jsonl:3: query_id: 'a' is used already in ours.jsonl:2",

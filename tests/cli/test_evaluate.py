@@ -22,7 +22,7 @@ REFUSED = {
     "empty file": (["e.jsonl", "-o", "report.json"], "e.jsonl"),
     "no response": (["q.jsonl"], "--system NAME=FILE"),
     "broken json line": (["j.jsonl"], "j.jsonl:2"),
-    "context undecided": (["u.jsonl"], "--map"),
+    "context undecided": (["u.jsonl"], "say --map contexts=context if it was retrieved, --map reference_contexts="),
     "no such column": (
         ["q.jsonl", "--system", "v=http://127.0.0.1:9/", "--map", "answer=typo"],
         "has no column 'typo'",

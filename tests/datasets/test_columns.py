@@ -79,7 +79,7 @@ def test_load_context_is_gold_or_retrieved_by_the_other_columns(row, meaning, wr
 
 @pytest.mark.parametrize("row", [{"output": "t"}, {"output": "r", "expected_output": "t"}])
 def test_load_context_that_nothing_decides_needs_a_mapping(row, only):
-    with pytest.raises(BadData, match="say --map contexts=context if it was retrieved, --map reference_contexts="):
+    with pytest.raises(BadData, match="say map contexts=context if it was retrieved, map reference_contexts="):
         only({"input": "q", "context": ["C"], **row})
 
 
@@ -130,7 +130,7 @@ def test_load_outputs_of_langsmith_are_the_reference_without_a_run(row, mapping,
 
 
 def test_load_outputs_with_other_keys_name_the_mapping(only):
-    with pytest.raises(BadData, match=r"should be text, is an object .*; --map answer=outputs\.reply"):
+    with pytest.raises(BadData, match=r"should be text, is an object .*; map answer=outputs\.reply"):
         only({**ASKED, "outputs": {"reply": "At two."}})
 
 
@@ -149,11 +149,11 @@ def test_map_decides_between_two_names(write, only):
     [
         ({"output": "a"}, "unknown field 'output'; did you mean answer=a?"),
         ({"context": "a"}, "unknown field 'context'; did you mean contexts=a?"),
-        ({"response": "a", "answer": "b"}, "--map answer=b: answer is named twice; answer=a is given too"),
-        ({"answer": ["a", "b"]}, "--map answer=b: answer is named twice; answer=a is given too"),
+        ({"response": "a", "answer": "b"}, "map answer=b: answer is named twice; answer=a is given too"),
+        ({"answer": ["a", "b"]}, "map answer=b: answer is named twice; answer=a is given too"),
         (
             {"answer": ["x", "y"]},
-            "has no column 'x'; its columns are 'query', 'a' and 'b'; if another file has it, add --map answer=",
+            "has no column 'x'; its columns are 'query', 'a' and 'b'; if another file has it, add map answer=",
         ),
         ({"qestion": "a"}, "unknown field 'qestion'; did you mean query=a?"),
     ],
@@ -170,27 +170,27 @@ LOG = {
     "gold": "Ann",
     "ms": 5,
 }
-LOG_COLUMNS = "--map query=user_question --map answer=bot_reply --map contexts=passages --map ground_truth_answer=gold"
+LOG_COLUMNS = "map query=user_question map answer=bot_reply map contexts=passages map ground_truth_answer=gold"
 
 
 @pytest.mark.parametrize(
     ("row", "options"),
     [
         (LOG, LOG_COLUMNS),
-        ({"Prompt": "Who?", "Bot reply": "It is Ann."}, "--map query=Prompt --map 'answer=Bot reply'"),
-        ({"prompt": "Who?", "system_prompt": "Be brief."}, "--map query=COLUMN ('prompt' or 'system_prompt')"),
-        ({"frage": "Wer ist es?", "antwort": "Ann"}, "--map query=COLUMN"),
+        ({"Prompt": "Who?", "Bot reply": "It is Ann."}, "map query=Prompt map 'answer=Bot reply'"),
+        ({"prompt": "Who?", "system_prompt": "Be brief."}, "map query=COLUMN ('prompt' or 'system_prompt')"),
+        ({"frage": "Wer ist es?", "antwort": "Ann"}, "map query=COLUMN"),
         ({"x": "Who is it", "old_answer": "Ann", "new_answer": "Bea"},
-         "--map query=COLUMN --map answer=COLUMN ('old_answer' or 'new_answer')"),
+         "map query=COLUMN map answer=COLUMN ('old_answer' or 'new_answer')"),
         ({"ask": {"request": "Who?"}, "result": {"text": "Ann", "hits": [{"body": "Ann is here now.", "id": "d1"}]}},
-         "--map query=ask.request --map answer=result.text --map contexts=result.hits.body"),
+         "map query=ask.request map answer=result.text map contexts=result.hits.body"),
         ({"input": {"text": "Who?"}, "output": {"text": "It is Ann.", "citations": [{"quote": "Ann is here."}]}},
-         "--map query=input.text --map answer=output.text --map contexts=output.citations.quote"),
+         "map query=input.text map answer=output.text map contexts=output.citations.quote"),
         ({"userMessage": "Who?", "assistantMessage": "It is Ann.", "sme_answer": "Ann", "kbArticles": [{"body": "Ann is here."}]},
-         "--map query=userMessage --map answer=COLUMN ('assistantMessage' or 'sme_answer') --map contexts=kbArticles.body"),
+         "map query=userMessage map answer=COLUMN ('assistantMessage' or 'sme_answer') map contexts=kbArticles.body"),
         ({"prompt": "Who?", "documents": ["d1", "d2"], "gold_passages": ["Ann is here now."]},
-         "--map query=prompt --map reference_contexts=gold_passages"),
-        ({"prompt": "Who?", "chunk_1": "Ann is here.", "chunk_2": "Bea was there."}, "--map query=prompt --map contexts=chunk"),
+         "map query=prompt map reference_contexts=gold_passages"),
+        ({"prompt": "Who?", "chunk_1": "Ann is here.", "chunk_2": "Bea was there."}, "map query=prompt map contexts=chunk"),
     ],
 )  # fmt: skip
 def test_load_without_a_query_says_all_options_that_read_its_columns(row, options, only):
@@ -200,7 +200,7 @@ def test_load_without_a_query_says_all_options_that_read_its_columns(row, option
 
 
 def test_load_reads_a_log_as_its_error_says(only):
-    mapping = dict(option.split("=") for option in LOG_COLUMNS.removeprefix("--map ").split(" --map "))
+    mapping = dict(option.split("=") for option in LOG_COLUMNS.removeprefix("map ").split(" map "))
     sample = only(LOG, mapping=mapping)
     assert (sample.query, sample.answer, sample.contexts) == ("Who is it?", "It is Ann.", ("Ann is here now.",))
     assert (sample.ground_truth_answer, sample.metadata) == (("Ann",), {"ms": 5})
@@ -238,7 +238,7 @@ def test_numbered_columns_are_named_where_their_meaning_is_open_or_they_are_list
     assert load(path, mapping={"contexts": "context"}).warnings == ()
     with pytest.raises(BadSettings) as caught:
         load(path, mapping={"contexts": "context_1,context_2"})
-    assert caught.value.hint == "numbered columns are read as one list: --map contexts=context"
+    assert caught.value.hint == "numbered columns are read as one list: map contexts=context"
 
 
 def test_map_to_one_numbered_column_leaves_the_others_alone(only):

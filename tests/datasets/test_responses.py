@@ -74,8 +74,8 @@ A = [{"query": "A?", "answer": "x"}]
          "s.json: query_id: system 's' answers 'x0', 'x1', 'x2', 'x3' and 3 more: not in the dataset data.json"),
         ([{"query": "q"}], [{"id": "a", "answer": "r"}], "; the dataset has no query_id column, so its ids are q_0, q_1"),
         ([{"query": "A?"}], [{"id": "y", **A[0]}, {"id": "z", **A[0]}], "the query 'A?' is 1 times in the dataset and 2 times in the responses"),
-        (DATA, [{"answer": "r"}], "s.json: query_id: no column holds it, nor the query's text, so no response can be joined; say which: --map query_id=COLUMN"),
-        (DATA, [{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id' and 'reply'; name the columns: --map answer=reply"),
+        (DATA, [{"answer": "r"}], "s.json: query_id: no column holds it, nor the query's text, so no response can be joined; say which: map query_id=COLUMN"),
+        (DATA, [{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id' and 'reply'; name the columns: map answer=reply"),
         (DATA, [{"id": "a", "answer": "r"}, {"id": "a", "answer": "s"}], "s.json: row 2: query_id (column id): 'a' is used already in s.json: row 1"),
     ],
 )  # fmt: skip

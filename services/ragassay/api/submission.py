@@ -34,7 +34,7 @@ from ragassay.storage.protocol import system_name
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_VARIABLES = "the variables for it are in docs/reference/environment.md"
-_RENAMING = re.compile(r"--map (?:'(\w+)=([^']+)'|(\w+)=(\S+))")  # a request has no options
+_RENAMING = re.compile(r"(?:--)?\bmap (?:'(\w+)=([^']+)'|(\w+)=(\S+))")  # a request has no options
 _NEITHER = (
     "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
 )
@@ -174,7 +174,7 @@ def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[
             )
         except BadData as error:  # its hint is about an option
             hint = error.hint and "call the keys as we do: ragassay info schema sample"
-            raise BadData(error.problems, hint=hint) from None
+            raise BadData([_renaming(each) for each in error.problems], hint=hint) from None
         name = job.dataset or job.name or "samples"
     else:
         if job.dataset is None:
@@ -188,8 +188,12 @@ def _rows_of(job: JobRequest, datasets: DatasetStore) -> tuple[Source, Sequence[
             raise NotFound(error.message, where="dataset", hint=hint) from None
         rows = version_dataset(datasets, version, max_grade=job.highest_grade)
         name = version.name
-    warnings = tuple(_RENAMING.sub(r"rename \2\4 to \1\3", each) for each in rows.warnings)
+    warnings = tuple(map(_renaming, rows.warnings))
     return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=warnings), rows.samples
+
+
+def _renaming(text: str) -> str:
+    return _RENAMING.sub(r"rename \2\4 to \1\3", text)
 
 
 def _named_responses(rows: Iterable[tuple[str, Any]]) -> dict[str, Responses]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import re
 import signal
 import sys
 import warnings
@@ -132,6 +133,7 @@ _HINTS: dict[str | None, str] = {  # by the option that resolves an error
     "name": "--name gives it another one",
     "systems": "name a system: --system NAME=FILE or NAME=URL; or the column of the answers: --map answer=COLUMN",
 }
+_MAPPED = re.compile(r"(?<!-)\bmap (?='?\w+=)")  # in an error that the option ``map`` corrects
 
 
 @app.callback(invoke_without_command=True)
@@ -159,7 +161,12 @@ def _print_problems(error: BadData) -> None:
 
     *lines, last = shortlist(error.problems)
     for line in (*lines, f"{last}; {error.hint}" if error.hint else last):
-        typer.echo(f"error: {line}", err=True)
+        typer.echo(f"error: {_with_flags(error, line)}", err=True)
+
+
+def _with_flags(error: AssayError, text: str) -> str:
+    """What is said of an error, with the flag where it says which columns to map, so that a shell takes it."""
+    return _MAPPED.sub("--map ", text) if error.option == "map" else text
 
 
 def _unforeseen(error: Exception) -> tuple[str, int]:
@@ -213,7 +220,7 @@ def main() -> NoReturn:
         code = error.exit_code
     except AssayError as error:
         error.hint = _HINTS.get(error.option, error.hint)
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_with_flags(error, str(error))}", err=True)
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = 130

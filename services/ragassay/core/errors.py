@@ -83,9 +83,9 @@ class BadData(BadInput):
 
     code = "bad_data"
 
-    def __init__(self, problems: Sequence[str], *, hint: str | None = None) -> None:
+    def __init__(self, problems: Sequence[str], *, hint: str | None = None, option: str | None = None) -> None:
         self.problems = tuple(problems)
-        super().__init__(f"{self.problems[0]}{and_more(len(problems) - 1)}", hint=hint)
+        super().__init__(f"{self.problems[0]}{and_more(len(problems) - 1)}", hint=hint, option=option)
 
 
 class UnknownName(BadInput):

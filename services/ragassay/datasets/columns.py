@@ -201,23 +201,25 @@ class ColumnMapper:
         by_field: dict[str, str] = {}
         missing: dict[str, BadSettings] = {}
         for name, theirs in _pairs(mapping):
-            ours, where = FIELDS_BY_ALIAS.get(name, name), f"--map {name}={theirs}"
+            ours, where = FIELDS_BY_ALIAS.get(name, name), f"map {name}={theirs}"
             if name in ALIASES["relevance_scores"] and self._holds(theirs, Mapping, "{"):
                 ours = "relevance_scores"
             if ours not in (*FIELDS, "metadata"):
                 unknown = UnknownName("field", name, FIELDS, where=where)
+                unknown.option = "map"
                 if meant := near(name):
                     unknown.hint = f"did you mean {meant}={theirs}? our name stands on the left"
                 raise unknown
             if theirs not in self._columns and not self._fills(theirs):
                 what = f"{self._path} has no column {shown(theirs)}"
-                hint = f"its columns are {self._listed()}; if another file has it, add --map {ours}=COLUMN for this one"
+                hint = f"its columns are {self._listed()}; if another file has it, add map {ours}=COLUMN for this one"
                 if one := _one_list(theirs.split(",")):
-                    hint = f"numbered columns are read as one list: --map {ours}={one}"
-                missing.setdefault(ours, BadSettings(what, where=where, hint=hint))
+                    hint = f"numbered columns are read as one list: map {ours}={one}"
+                missing.setdefault(ours, BadSettings(what, where=where, hint=hint, option="map"))
                 continue
             if ours in by_field:
-                raise BadSettings(f"{ours} is named twice", where=where, hint=f"{ours}={by_field[ours]} is given too")
+                hint = f"{ours}={by_field[ours]} is given too"
+                raise BadSettings(f"{ours} is named twice", where=where, hint=hint, option="map")
             by_field[ours] = theirs
         for ours, error in missing.items():
             if ours not in by_field and ours not in elsewhere:
@@ -316,7 +318,8 @@ class ColumnMapper:
             what = "may be what was retrieved or the reference (gold) contexts, and the other columns do not decide"
             raise BadData(
                 [f"{self._path}: context: {what}"],
-                hint="say --map contexts=context if it was retrieved, --map reference_contexts=context if it is gold",
+                hint="say map contexts=context if it was retrieved, map reference_contexts=context if it is gold",
+                option="map",
             )
         return retrieved if run else gold
 
@@ -331,15 +334,19 @@ class ColumnMapper:
         if len(self._columns) == 1 and (separated := separator_hint(self._columns[0])):
             hint = separated
         elif is_dataset and not guessed["query"] and self._has("query_id") and self._has(*RESPONSE_FIELDS):
-            hint += f"; if the questions are in another file: ragassay evaluate QUESTIONS --system v1={self._path}"
-        raise BadData([f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"], hint=hint)
+            hint += "; if the questions are in another file, these are the responses of a system"
+        raise BadData(
+            [f"{self._path}: {needed}: no column holds {what}; the columns are {self._listed()}"],
+            hint=hint,
+            option="map",
+        )
 
 
 def map_option(ours: str, columns: Sequence[str]) -> str:
-    """The option that reads a field from a column, as a shell takes it; the user chooses among several."""
+    """The option that reads a field from a column, its value as a shell takes it; the user chooses among several."""
     if len(columns) == 1:
-        return f"--map {shlex.quote(f'{ours}={columns[0]}')}"
-    return f"--map {ours}=COLUMN" + (f" ({' or '.join(map(shown, columns))})" if columns else "")
+        return f"map {shlex.quote(f'{ours}={columns[0]}')}"
+    return f"map {ours}=COLUMN" + (f" ({' or '.join(map(shown, columns))})" if columns else "")
 
 
 def _pairs(mapping: MapOption) -> list[tuple[str, str]]:

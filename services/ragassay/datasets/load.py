@@ -154,7 +154,7 @@ def _with_columns(
     try:
         return reading, ColumnMapper(source, deciding, mapping, wanted, elsewhere).map()
     except BadData as error:
-        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
+        raise BadData([*error.problems, *source.problems], hint=error.hint, option=error.option) from None
 
 
 def load_responses(
@@ -180,7 +180,7 @@ def load_responses(
         key = next((key for key in keys if any(columns.value(key, values) is not None for _, values in rows)), None)
         if key is None:
             what = f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"
-            raise BadData([what], hint="say which: --map query_id=COLUMN")
+            raise BadData([what], hint="say which: map query_id=COLUMN", option="map")
         builder = RowBuilder(source, columns, duplicates, {}, responses_by=key)
         for index, (number, values) in enumerate(rows):
             if (sample := builder.sample(index, number, values)) and sample.response:

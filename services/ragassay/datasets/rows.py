@@ -89,7 +89,7 @@ class RowBuilder:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for ours, columns in self.columns.guesses.items():
             what = f"{columns[0]} is" if len(columns) == 1 else f"{' and '.join(columns)} are"
-            options = " or ".join(map_option(ours, [column]) for column in columns)
+            options = " or ".join(f"--{map_option(ours, [column])}" for column in columns)
             warnings.append(f"{what} kept as metadata; did you mean {ours}? {options}")
         guessed = {column.partition(".")[0] for columns in self.columns.guesses.values() for column in columns}
         for name in islice(self.kept, MAX_HINTS):
@@ -97,7 +97,7 @@ class RowBuilder:
             if alias and alias in self.columns.sources:
                 warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.sources[alias]}")
             elif meant and meant not in self.columns.sources and name not in guessed:
-                warnings.append(f"{name} is kept as metadata; did you mean {meant}? {map_option(meant, [name])}")
+                warnings.append(f"{name} is kept as metadata; did you mean {meant}? --{map_option(meant, [name])}")
         return warnings
 
     def _values(self, index: int, values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Source:
     def check(self) -> None:
         """Raise BadData if there is any problem."""
         if self._problems:
-            raise BadData(self.problems, hint=self.hint)
+            raise BadData(self.problems, hint=self.hint, option="map")
 
     def set_columns(self, names: Iterable[str]) -> None:
         """Set the columns of a header; raises TooLarge for too many and BadData for two of one name."""
