@@ -15,9 +15,7 @@ from ragassay.core.files import LineLog, locked, open_private, private_folder, t
 
 _COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a Zstandard frame begins
 STAGED = "new-"  # how the name of a folder begins that is not whole yet
-STAGED_WITHIN_S = (
-    24 * 3600
-)  # from one content of it to the next, a night of suspension included; then its writer is dead
+STAGED_WITHIN_S = 86_400  # from one content of it to the next, a suspended machine included; then its writer is dead
 _IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
 
 
