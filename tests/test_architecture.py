@@ -34,6 +34,7 @@ COMMANDS = ", ".join(
         ("ragassay.evaluation.evaluate", "celery redis fastapi litellm torch scipy pyarrow"),
         ("ragassay.cli", "litellm torch celery fastapi numpy scipy pydantic"),
         ("ragassay.cli.app", "litellm torch celery fastapi numpy scipy pydantic"),
+        ("ragassay.analysis.trec", "litellm torch celery fastapi scipy pydantic"),  # starts as quickly as pytrec_eval
         (COMMANDS, "litellm torch celery fastapi numpy scipy pydantic"),  # so the help of each is quick
         ("ragassay.api.app", "litellm torch onnxruntime transformers pyarrow pandas celery rich typer"),
         ("ragassay.service.wiring", "litellm torch sentence_transformers onnxruntime celery fastapi pyarrow"),

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 from ragassay.core.errors import BadSettings, UnknownName, reason_from
 from ragassay.core.formatting import split_names
 from ragassay.core.plugins import Registry
-from ragassay.core.validation import shown
 from ragassay.metrics.names import SPELLINGS, argument_value, read_name
 
 if TYPE_CHECKING:
@@ -258,6 +257,8 @@ def names_of(metrics: object) -> list[str]:
     if isinstance(metrics, str):
         return split_names(metrics)
     if not isinstance(metrics, Iterable):
+        from ragassay.core.validation import shown  # imports pydantic, which `ragassay trec` does without
+
         raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
     return [name_of(one) for one in metrics]
 
