@@ -44,6 +44,9 @@ class RecordingQueue:
         self.sent.append(("start", (project, schedule, slot_ms)))
         return True
 
+    def has_waiting(self):
+        return bool(self.sent)
+
     def waiting(self, queue):
         return repr(self.sent).encode()
 

@@ -32,6 +32,9 @@ class RecordingQueue:
         self.finalized.append(job)
         return True
 
+    def has_waiting(self):
+        return bool(self.sent)
+
     def waiting(self, queue):
         return " ".join(self.sent).encode() if queue == CHUNKS else b""  # all messages for reports are remembered
 

@@ -64,7 +64,7 @@ def test_a_chunk_that_fails_again_and_again_becomes_failed_rows(make_jobs, queue
     for _ in range(MAX_DEATHS):
         if error:
             with pytest.raises(ZeroDivisionError):
-                buggy.work(job)
+                deliver(buggy, queue)
         else:
             assert str(store.claim(job)) == "default:0"
             expire_leases(store, job)
@@ -291,6 +291,17 @@ def test_a_job_has_one_message_at_a_time_and_jobs_take_turns(jobs, queue):
         order.append(queue.sent[0])
         deliver(jobs, queue)
     assert order == [large, small, large, small, *[large] * 4]
+
+
+def test_a_job_that_came_during_a_chunk_goes_before_the_next_chunk_of_the_same_job(jobs, queue):
+    large = submit(jobs, 300)
+    deliver(jobs, queue)
+    small = submit(jobs, 10)
+    assert queue.sent == [large, small]
+    deliver(jobs, queue)
+    assert (jobs.get(large).progress.done, queue.sent) == (50, [small, large])
+    deliver_all(jobs, queue)
+    assert queue.finalized == [small, large]
 
 
 def test_the_only_chunk_of_a_worker_that_failed_or_died_has_one_message(make_jobs, queue, store):

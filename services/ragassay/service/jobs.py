@@ -76,6 +76,7 @@ class Jobs:
         self.reports = JobReports(store)
         self._runtime = runtime
         self._chunks = Chunks(store, self._runtime, self.registered)
+        self._worked_on = ""  # the job of this worker's last chunk, until another one's message went before it
 
     def of(self, project: str) -> Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
@@ -263,14 +264,18 @@ class Jobs:
         """Work on one chunk of a job. Delivered at least once, so it claims first.
 
         A job has one message at a time, so that jobs take turns: who claims a chunk and leaves some sends the next one, as
-        does who makes a chunk available that is alone, or may be claimed only now.
+        does who makes a chunk available that is alone, or may be claimed only now. That message is older than those which came
+        while the worker was at work on its chunk: it lets them go first, once.
         """
-        if self._chunks.stopping:
+        lets_others_go = job == self._worked_on and self._queue.has_waiting()
+        self._worked_on = ""
+        if self._chunks.stopping or lets_others_go:
             self._queue.enqueue(job)
             return
         claim = self.store.claim(job)
         if claim is None:
             return
+        self._worked_on = job
         try:
             state = self.store.state(job)
         except (

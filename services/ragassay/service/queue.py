@@ -6,6 +6,8 @@ import logging
 from functools import cached_property
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from ragassay.service.connection import connect
 
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
@@ -35,6 +37,13 @@ class Queue:
     def waiting(self, queue: str) -> bytes:
         """The messages of a queue that no worker has taken, which name their jobs; raises redis's errors."""
         return b"".join(self._redis.lrange(queue, 0, -1))
+
+    def has_waiting(self) -> bool:
+        """Are there messages about chunks that no worker has taken? Not if the broker does not answer."""
+        try:
+            return bool(self._redis.llen(CHUNKS))
+        except RedisError:
+            return False
 
     def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError
