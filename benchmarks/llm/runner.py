@@ -63,10 +63,8 @@ def ours(rows: list[dict[str, Any]], url: str, concurrency: int) -> Any:
 
     async def evaluate() -> tuple[int, int]:
         judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
-        config, journal = (
-            ScoringConfig(RunConfig(), tuple(map(parse, METRICS)), Panel([Rater((judge,))])),
-            MemoryJournal(),
-        )
+        config = ScoringConfig(RunConfig(), tuple(map(parse, METRICS)), Panel([Rater((judge,))]))
+        journal = MemoryJournal()
         samples, size = list(map(sample, rows)), DEFAULTS.performance.batch
         chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
         results = await asyncio.gather(*(evaluate_chunk(chunk, "default", config, journal) for chunk in chunks))

@@ -26,12 +26,10 @@ _MAX_DEPTH = 32  # objects and lists inside an attribute
 _MAX_NAME = 1000  # characters of an attribute's dotted name: each entry of a list repeats the name of the list
 _YEAR_10000_MS = 253_402_300_800_000
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
-_KINDS = {
-    "RETRIEVAL": "RETRIEVER",
-    "EMBEDDINGS": "EMBEDDING",
-    "SPAN": "CHAIN",
-}  # of other conventions, as OpenInference's
+# kinds of other conventions, as OpenInference's
+_KINDS = {"RETRIEVAL": "RETRIEVER", "EMBEDDINGS": "EMBEDDING", "SPAN": "CHAIN"}
 _KINDS |= dict.fromkeys(("CHAT", "TEXT_COMPLETION", "GENERATE_CONTENT", "COMPLETION", "GENERATION"), "LLM")
+# what OTLP in JSON, Phoenix, OpenTelemetry's console exporter and Langfuse call the parts of a span
 _SPAN = {
     "trace": ("traceId", "trace_id", "context.trace_id"),
     "id": ("spanId", "span_id", "context.span_id", "id"),
@@ -39,10 +37,11 @@ _SPAN = {
     "name": ("name",),
     "status": ("status.code", "status.status_code", "status_code", "level"),
     "message": ("status.message", "status.description", "status_message", "statusMessage"),
-}  # what OTLP in JSON, Phoenix, OpenTelemetry's console exporter and Langfuse call the parts of a span
+}
 _NANOSECONDS = ("startTimeUnixNano", "start_time_unix_nano"), ("endTimeUnixNano", "end_time_unix_nano")
 _TIMES = ("start_time", "startTime"), ("end_time", "endTime")
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
+# attributes by the keys of an observation, of which the first with a value counts
 _OF_LANGFUSE = {
     "openinference.span.kind": ("type",),
     "input.value": ("input",),
@@ -53,7 +52,7 @@ _OF_LANGFUSE = {
     "llm.cost.total": ("totalCost", "calculatedTotalCost", "costDetails.total"),
     "session.id": ("sessionId",),
     "metadata": ("metadata",),
-}  # attributes by the keys of an observation, of which the first with a value counts
+}
 _DOCUMENT = {"content": ("page_content", "pageContent", "content", "text"), "id": ("id", "doc_id"), "score": ("score",)}
 _DOCUMENTS = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
 _ASKED = ("llm.input_messages", "gen_ai.input.messages", "gen_ai.prompt")
@@ -253,9 +252,8 @@ def _from_any_value(value: Any, depth: int = 0) -> Any:
             return [_from_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
         if kind in ("kvlistValue", "kvlist_value"):
             return pairs(entries, depth + 1)
-        return (
-            _parsed(inner) if kind in ("intValue", "int_value") and isinstance(inner, str) else inner
-        )  # 64 bits are text there
+        is_text = kind in ("intValue", "int_value") and isinstance(inner, str)  # as 64 bits are in JSON
+        return _parsed(inner) if is_text else inner
     return None
 
 

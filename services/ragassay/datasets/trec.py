@@ -418,17 +418,16 @@ def _quotients(whole: Hashes, powers: Numbers) -> tuple[Numbers, Mask]:
     quotients = rounded / powers
     if not (whole > _EXACT).any():
         return quotients, np.ones(len(whole), bool)
-    rest = (
-        rounded - quotients * powers
-    )  # and what rounding the product took (Dekker), then what rounding ``whole`` took
+    rest = rounded - quotients * powers
+    # what rounding the product took (Dekker)
     (high, low), (high_power, low_power) = _halves(quotients), _halves(powers)
     rest -= high * high_power - quotients * powers + high * low_power + low * high_power + low * low_power
+    # what rounding ``whole`` took
     rest += (whole - rounded.astype(np.uint64)).view(np.int64)
     rest /= powers
     nearest = quotients + rest
-    distance = np.abs(rest - (nearest - quotients)) / np.spacing(
-        nearest
-    )  # a half in the middle, a quarter at a power of 2
+    # in units of the last place: a half in the middle of two numbers, a quarter at a power of 2
+    distance = np.abs(rest - (nearest - quotients)) / np.spacing(nearest)
     return nearest, (np.abs(distance - 0.5) > 1e-9) & (np.abs(distance - 0.25) > 1e-9)
 
 
