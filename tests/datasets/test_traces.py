@@ -152,6 +152,32 @@ def test_load_a_trace_of_the_genai_conventions_is_a_row_and_counts_what_it_lacks
     assert dataset.warnings == ("a retrieved document has no text in 1 of 2 traces, such as t2",)
 
 
+def nested(attributes):
+    """An object for each part of the dotted names."""
+    whole = {}
+    for name, value in attributes.items():
+        *parts, last = name.split(".")
+        inner = whole
+        for part in parts:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return whole
+
+
+@pytest.mark.parametrize("prefix", ["", "attributes."], ids=["one object", "a column for each first part"])
+def test_load_attributes_that_are_nested_are_as_those_with_dotted_names(write, prefix):
+    lines = [in_json(span) for span in genai("t1", content=D1["content"])]
+    (expected,) = load(write("dotted.jsonl", lines_of(lines))).samples
+    for line in lines:
+        attributes = nested(line.pop("attributes"))
+        line |= (
+            {f"{prefix}{name}": value for name, value in attributes.items()} if prefix else {"attributes": attributes}
+        )
+    (sample,) = load(write("nested.jsonl", lines_of(lines))).samples
+    assert (sample.query, sample.answer, sample.contexts) == (ASKED, "At 02:00.", (D1["content"],))
+    assert sample == expected
+
+
 def test_load_a_trace_that_failed_has_an_error_and_one_without_a_question_is_left_out(write):
     failed = span("chain", "CHAIN", None, {"input.value": ASKED}, error="the index is away", trace="t1")
     empty = in_json(span("embed", "EMBEDDING", trace="t2"))

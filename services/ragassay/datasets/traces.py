@@ -208,7 +208,7 @@ def make_span(
         return None
     flat: dict[str, Any] = {}
     for key, value in attributes.items():
-        _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
+        _flatten(str(key), value, flat)
     kind = str(flat.get("openinference.span.kind") or flat.get("gen_ai.operation.name") or "CHAIN").upper()
     began_ms, ended_ms = (time if time is not None and 0 < time < _YEAR_10000_MS else None for time in times)
     ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
@@ -222,6 +222,8 @@ def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> Non
     if depth > _MAX_DEPTH or len(name) > _MAX_NAME:
         return
     whole = name.endswith((".value", "metadata"))
+    if name in _STRUCTURED and isinstance(value, str):
+        value = _parsed(value)
     if isinstance(value, Mapping) and value and not whole:
         for key, entry in value.items():
             _flatten(f"{name}.{key}", entry, into, depth + 1)
