@@ -34,15 +34,12 @@ class RecordingQueue:
 
     def enqueue(self, job):
         self.sent.append(("work", (job,)))
-        return True
 
     def finalize(self, job):
         self.sent.append(("finalize", (job,)))
-        return True
 
     def start(self, project, schedule, slot_ms):
         self.sent.append(("start", (project, schedule, slot_ms)))
-        return True
 
     def has_waiting(self):
         return bool(self.sent)

@@ -26,11 +26,9 @@ class RecordingQueue:
 
     def enqueue(self, job):
         self.sent.append(job)
-        return True
 
     def finalize(self, job):
         self.finalized.append(job)
-        return True
 
     def has_waiting(self):
         return bool(self.sent)

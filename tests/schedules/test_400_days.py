@@ -121,7 +121,6 @@ class World:
         for _ in range(self.random.choices([0, 1, 2], [1, 18, 1])[0]):
             heapq.heappush(self.messages, (self.now + self.random.randrange(20_000), schedule, slot))
         self.dies()
-        return True
 
     def alive(self, action):
         self.mortality = 0.01

@@ -22,17 +22,17 @@ class Queue:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def enqueue(self, job: str) -> bool:
+    def enqueue(self, job: str) -> None:
         """Send a message to the workers' queue. Where the broker does not take it, the scheduler sends it again."""
-        return self._send(CHUNKS, "ragassay.work", job, about=f"job {job}")
+        self._send(CHUNKS, "ragassay.work", job, about=f"job {job}")
 
-    def finalize(self, job: str) -> bool:
+    def finalize(self, job: str) -> None:
         """Send the message for the report. Where the broker does not take it, the scheduler sends it again."""
-        return self._send(REPORTS, "ragassay.finalize", job, about=f"job {job}")
+        self._send(REPORTS, "ragassay.finalize", job, about=f"job {job}")
 
-    def start(self, project: str, schedule: str, slot_ms: int) -> bool:
+    def start(self, project: str, schedule: str, slot_ms: int) -> None:
         """Send the message for a run that is due. Where the broker does not take it, the scheduler sends it again."""
-        return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
+        self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
 
     def waiting(self, queue: str) -> bytes:
         """The messages of a queue that no worker has taken, which name their jobs; raises redis's errors."""
@@ -45,15 +45,13 @@ class Queue:
         except RedisError:
             return False
 
-    def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
+    def _send(self, queue: str, task: str, *arguments: object, about: str) -> None:
         from kombu.exceptions import OperationalError
 
         try:
             self._celery.send_task(task, arguments, queue=queue, ignore_result=True)
         except OperationalError as error:
             logger.warning("the broker does not take %s for %s: %s", task, about, error)
-            return False
-        return True
 
     @cached_property
     def _redis(self) -> Any:
