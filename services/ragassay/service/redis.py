@@ -45,10 +45,8 @@ PARTIAL_FILE = "partial.json"  # the report of the rows that are done
 CHUNKS_AT_ONCE = 16  # whose rows are sent to Redis
 WRITTEN_WITHIN_S = 3600  # from a block of rows to the next
 _WORK = ("todo", "lease", "owner", "dead")  # of a job that has not ended
-_OF_ONE_LIFE = (
-    *("error", "alerts", "finalize_begun", "given_up"),
-    *("waiting", "waiting_since_ms", "probes", "next_ms", "owed"),
-)
+_WAIT = ("waiting", "waiting_since_ms", "probes", "next_ms")  # fields of a job that waits for its provider
+_OF_ONE_LIFE = (*_WAIT, "owed", "error", "alerts", "finalize_begun", "given_up")
 LISTED_S = 100 * DAY_S  # for how much longer than a report a job's id is listed
 
 
@@ -414,7 +412,7 @@ class RedisStore(ProjectRedis):
 
     def end_wait(self, job: str) -> None:
         """The provider answers again."""
-        self.redis.hdel(self.key(job, "meta"), "waiting", "waiting_since_ms", "probes", "next_ms")
+        self.redis.hdel(self.key(job, "meta"), *_WAIT)
 
     def why_dead(self, claim: Claim) -> str | None:
         """The error with which a chunk failed the last time; None when its worker died without a word."""
