@@ -278,9 +278,8 @@ class Jobs:
         self._worked_on = job
         try:
             state = self.store.state(job)
-        except (
-            Conflict
-        ):  # a newer version made the job: its workers can take the chunk; the scheduler sends the message
+        except Conflict:
+            # A newer version made the job. Its workers can take the chunk; the scheduler sends the messages.
             self.store.release(claim)
             self.store.freed(claim)
             raise
