@@ -269,6 +269,16 @@ def test_add_to_dataset_adds_the_question_once(live, queue):
         live.add_to_dataset(trace_id(3), "hard")
 
 
+def test_add_to_dataset_says_that_the_job_of_a_request_is_gone(live, queue):
+    set_rule(live)
+    live.store.append(received(spans_of(1)))
+    work_all(live, queue)
+    job = live.store.request(trace_id(1)).job
+    live.jobs.store.redis.delete(live.jobs.store.key(job, "meta"))
+    with pytest.raises(NotFound, match=job):
+        live.add_to_dataset(trace_id(1), "hard")
+
+
 def test_worst_rows_name_their_job_which_is_in_no_list(live, queue, monkeypatch):
     set_rule(live)
     live.store.append(received(*(spans_of(n) for n in range(70)), spans_of(99, context=WRONG)))

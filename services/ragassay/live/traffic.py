@@ -96,18 +96,26 @@ class LiveTraffic:
     def worst(self, stream: str, metric: str, windows: Sequence[str], limit: int) -> list[WorstRow]:
         """The rows of these windows with the worst scores of a metric, with their questions."""
         worst = _Rows(self.store, stream).of(sorted(windows)).worst(metric, limit)
-        samples = [self._sample(row.job, row.trace) for row in worst]
-        return [row.model_copy(update={"query": one and one.query}) for row, one in zip(worst, samples, strict=True)]
+        queries = dict[str, str]()
+        for job in {row.job for row in worst}:
+            with suppress(NotFound, Conflict):  # deleted, or of another version
+                index = self._rows(job)
+                for row in worst:
+                    if row.job == job and (sample := index.sample("default", row.trace)):
+                        queries[row.trace] = sample.query
+        return [row.model_copy(update={"query": queries.get(row.trace)}) for row in worst]
 
     def add_to_dataset(self, trace: str, dataset: str) -> DatasetVersion:
         """Put the question of an evaluated request into a dataset, after the rows of its latest version.
 
-        Raises NotFound, and Conflict for a request that has no row, or is in the dataset.
+        Raises NotFound, also if the row is deleted, and Conflict for a request that has no row, or is in the dataset.
         """
         request = self.store.request(trace)
-        sample = self._sample(request.job, trace) if request.job else None
-        if sample is None:
+        if request.job is None:
             raise Conflict(f"request {trace} is {request.status}, so its row is not kept: {request.reason}")
+        sample = self._rows(request.job).sample("default", trace)
+        if sample is None:
+            raise NotFound(f"job {request.job} has no row of request {trace}")
         datasets = self.jobs.store.datasets
         versions = datasets.versions(dataset)
 
@@ -121,11 +129,9 @@ class LiveTraffic:
         source = f"live traffic of {request.stream}"
         return datasets.add(dataset, samples(), lambda: Origin(lineage=Lineage(action="import", sources=(source,))))
 
-    def _sample(self, job: str, trace: str) -> Sample | None:
-        """The row of a request that a job evaluated; None if it is deleted, or of another version."""
-        with suppress(NotFound, Conflict):
-            return RowIndex(JobRun(self.jobs.store, job)).sample("default", trace)
-        return None
+    def _rows(self, job: str) -> RowIndex:
+        """The rows that a job evaluated. Raises NotFound, Conflict if another version wrote it."""
+        return RowIndex(JobRun(self.jobs.store, job))
 
     # --- for a beat -------------------------------------------------------------------------------------------
 
