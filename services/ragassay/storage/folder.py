@@ -54,6 +54,7 @@ from ragassay.storage.runs import (
     REPORT_FILE,
     Entry,
     Run,
+    document_of,
     is_pending_again,
     report_in,
     result_lines,
@@ -180,6 +181,12 @@ class FolderRun(Run):
             with suppress(OSError, AssayError):  # else they are made when they are needed
                 write_columns(self.blobs, self.record, chunk, results, written=self._written(chunk))
         return "kept" if self.pending() else "last"
+
+    def json_lines(self, chunk: ChunkId) -> Iterator[bytes]:
+        """See ``Run``; files may have been edited, so each line is checked to be JSON. Raises as ``results`` does."""
+        for where, number, line in self._lines(chunk):
+            document_of(where, number, line)
+            yield line
 
     def without_columns(self) -> dict[ChunkId, float]:
         """The chunks whose results were written since their columns were."""
