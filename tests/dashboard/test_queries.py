@@ -97,6 +97,8 @@ def test_row_shows_its_evidence_the_lists_of_all_systems_and_what_they_took(run,
     assert 'id="C1.1"' in first
     assert "supported" in first
     assert re.search(r"d1\s*</th>\s*<td>\s*<span class=\"tag good\">1</span>", first)
+    compared = http.get(f"{run}/row?system=old&id=q4").text.partition("Answers to compare")[2]
+    assert plain(compared).startswith("new response failed no answer in 30 s")
 
 
 @pytest.mark.parametrize(

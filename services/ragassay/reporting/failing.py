@@ -163,7 +163,7 @@ def worst_rows(report: ReportWithResults, max_rows: int | None = None, address: 
 def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     low = [f"{name} {number(value)}" for name in names if (value := row.scores[name].value) is not None and value < 1]
     texts = {
-        "answer": row.answer or row.error or ("(empty)" if row.responded else "(no response)"),
+        "answer": said(row),
         "expected": " | ".join(row.ground_truth_answer),
         "why": why(row) or ", ".join(low),
     }
@@ -185,6 +185,11 @@ def why(row: Result, *, judge: bool = True) -> str:
         reasons += [verdict.why] if verdict.why else []
     broken = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
     return "; ".join([*reasons, *filter(None, broken)])
+
+
+def said(row: Result) -> str:
+    """The answer, or what there is instead."""
+    return row.answer or row.error or ("(empty)" if row.responded else "(no response)")
 
 
 def words(name: str) -> str:

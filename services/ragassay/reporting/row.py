@@ -12,7 +12,7 @@ from ragassay.judges.combine import disagreements
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Passage, Passages, Table
-from ragassay.reporting.failing import JUDGED, why, words
+from ragassay.reporting.failing import JUDGED, said, why, words
 
 MAX_DOCUMENTS = 50
 LEGEND = "A1: answer sentence, G1: expected fact, C1.1: context sentence"
@@ -85,11 +85,6 @@ def outcome(row: Result) -> Figure:
     if accurate is None:
         return Figure("")
     return Figure("not scored", tone="none") if accurate.value is None else Figure("accurate", tone="good")
-
-
-def said(row: Result) -> str:
-    """The answer, or what there is instead."""
-    return row.answer or ("(empty)" if row.responded else "(no response)")
 
 
 def answer(row: Result, texts: Mapping[str, str] | None = None, *, judged: bool = True) -> Passages:
