@@ -106,8 +106,8 @@ class Library(ABC):
         this returns None until it has.
         """
         parts = [run_and_system(reference) for reference in references]
-        runs = dict.fromkeys(run for run, _ in parts)
-        versions = tuple((self.version(run), len(self.labels(run))) for run in runs)
+        runs = {run: self.open(run) for run, _ in parts}
+        versions = tuple((self.version(run), len(labels_of(opened))) for run, opened in runs.items())
         key = tuple(references), versions, baseline, tuple(metrics or ())
 
         def compared() -> Comparison:
@@ -115,7 +115,7 @@ class Library(ABC):
             return comparison.compare(sides, baseline=baseline, metrics=metrics)
 
         make = partial(self.held, "comparison", key, compared)
-        is_long = apart and sum(self.open(run).record.dataset.rows for run in runs) > MAX_ROWS_AT_ONCE
+        is_long = apart and sum(opened.record.dataset.rows for opened in runs.values()) > MAX_ROWS_AT_ONCE
         made: Comparison | None = self._made_apart(key, make) if is_long else make()
         return made
 
