@@ -120,11 +120,12 @@ def _label(request: Request, rows: RowsToLabel) -> Response:
             "disagreements": list(disagreements(row.ratings)),
         }
     if row:
-        sample, judged = rows.library.sample(rows.run, row), label is not None
+        judged = label is not None
         blocks = [answer(row, judged=judged)]
         if rows.metric != "faithfulness" and row.ground_truth_answer:
             blocks.append(expected(row, judged=judged))
-        blocks += contexts(sample, labelled=judged) if rows.metric in ("faithfulness", "accurate") else []
+        if rows.metric in ("faithfulness", "accurate"):
+            blocks += contexts(rows.library.sample(rows.run, row), labelled=judged)
     return shown(
         request,
         "label.html",
