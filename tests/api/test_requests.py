@@ -55,6 +55,11 @@ BODIES = {
         f"the operator's key {where}": (body(sent), 422, f"the server's operator does{where}")
         for where, sent in OPERATOR
     },
+    "two of the operator's keys: the first": (
+        body('"performance": {"tokens_per_minute": 7, "requests_per_minute": 7}'),
+        422,
+        "performance.tokens_per_minute",
+    ),
     "code to run": (body('"plugins": ["own.py"]'), 422, "a job can't set this"),
     # options
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),

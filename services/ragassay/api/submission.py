@@ -234,6 +234,7 @@ def _check_keys(document: dict[str, Any]) -> None:
     """Refuse the keys that a configuration has and a body has not, and say whose they are."""
     if isinstance(document.get("systems"), dict):
         raise BadSettings("a job can't set this", where="systems", hint=_NO_KEY)
+    known, taken = sections(), sections(JobRequest)
     for key, value in document.items():
         if key not in JobRequest.model_fields:
             if key in RunConfig.model_fields:
@@ -241,14 +242,13 @@ def _check_keys(document: dict[str, Any]) -> None:
             if key in ProjectConfig.model_fields:
                 raise BadSettings("a job can't set this", where=key, hint=_NO_KEY)
             if section := section_of(key):
-                of_section: Any = JobRequest.model_fields[section].annotation
-                if key not in of_section.model_fields:
+                if key not in taken[section].model_fields:
                     raise BadSettings(_OPERATOR, where=key, hint=_SEE_VARIABLES)
                 raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
-        elif key in sections() and isinstance(value, dict):
-            of_job: Any = JobRequest.model_fields[key].annotation
-            for inner in sections()[key].model_fields.keys() - of_job.model_fields.keys() & value.keys():
-                raise BadSettings(_OPERATOR, where=f"{key}.{inner}", hint=_SEE_VARIABLES)
+        elif key in taken and isinstance(value, dict):
+            for inner in value:
+                if inner in known[key].model_fields and inner not in taken[key].model_fields:
+                    raise BadSettings(_OPERATOR, where=f"{key}.{inner}", hint=_SEE_VARIABLES)
 
 
 def _check_judge(model: str, settings: Settings, where: str) -> None:

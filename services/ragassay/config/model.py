@@ -197,9 +197,9 @@ class ProjectConfig(RunConfig, GatedConfig):
         }
 
 
-def sections() -> dict[str, type[BaseModel]]:
-    """The keys of the document that are sections with keys of their own."""
-    annotations = {key: field.annotation for key, field in ProjectConfig.model_fields.items()}
+def sections(document: type[BaseModel] = ProjectConfig) -> dict[str, type[BaseModel]]:
+    """The keys of a document that are sections with keys of their own."""
+    annotations = {key: field.annotation for key, field in document.model_fields.items()}
     return {key: kind for key, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, BaseModel)}
 
 
