@@ -13,7 +13,7 @@ from ragassay.analysis.pairwise import answered_by_both, compare_by_preference, 
 from ragassay.analysis.sides import labelled
 from ragassay.cli.estimate import print_calls
 from ragassay.cli.options import configured
-from ragassay.cli.terminal import print_notice, show, warnings_shown
+from ragassay.cli.terminal import Terminal, show, warnings_shown
 from ragassay.core.errors import BadInput, Unscored
 from ragassay.core.settings import Settings
 from ragassay.evaluation.outage import through_outages
@@ -78,7 +78,7 @@ def prefer(
             lambda used: preferences(pairs, judge, used, answered),
             journal,
             spec.performance.provider_outage_timeout_s,
-            lambda why: print_notice(f"waiting: {why}"),
+            Terminal(quiet=as_json).waiting,
         )
         found = asyncio.run(asking)
     comparison = compare_by_preference(*systems, pairs, found, judge.name, **terms)

@@ -171,11 +171,11 @@ class Terminal(Reporter):
 
     def notice(self, line: str) -> None:
         """Print a warning above the bar."""
-        print_notice(f"warning: {line}")
+        _print_notice(f"warning: {line}")
 
     def waiting(self, why: str) -> None:
         """Print above the bar what is waited for."""
-        print_notice(f"waiting: {why}")
+        _print_notice(f"waiting: {why}")
 
     @contextmanager
     def watch(self, runs: Collection[FolderRun], resume: str) -> Iterator[Callable[[int], object]]:
@@ -200,7 +200,7 @@ def warnings_shown(about: str = "ragassay.llm") -> Iterator[None]:
         yield
         return
     handler, logger = logging.Handler(logging.WARNING), logging.getLogger(about)
-    handler.emit = lambda record: print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
+    handler.emit = lambda record: _print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
     logger.addHandler(handler)
     try:
         yield
@@ -208,6 +208,6 @@ def warnings_shown(about: str = "ragassay.llm") -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def print_notice(line: str) -> None:
+def _print_notice(line: str) -> None:
     """A line on stderr, above the bar where there is one."""
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
