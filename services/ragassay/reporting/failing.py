@@ -189,7 +189,12 @@ def why(row: Result, *, judge: bool = True) -> str:
 
 def said(row: Result) -> str:
     """The answer, or what there is instead."""
-    return row.answer or row.error or ("(empty)" if row.responded else "(no response)")
+    return row.answer or row.error or no_answer(row)
+
+
+def no_answer(row: Result) -> str:
+    """What stands where there is no answer."""
+    return "(empty)" if row.responded else "(no response)"
 
 
 def words(name: str) -> str:

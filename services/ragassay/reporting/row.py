@@ -12,7 +12,7 @@ from ragassay.judges.combine import disagreements
 from ragassay.judges.verdict import number_units
 from ragassay.metrics.failures import failure
 from ragassay.reporting.document import Block, Card, Cards, Cell, Document, Figure, Link, Passage, Passages, Table
-from ragassay.reporting.failing import JUDGED, said, why, words
+from ragassay.reporting.failing import JUDGED, no_answer, said, why, words
 
 MAX_DOCUMENTS = 50
 LEGEND = "A1: answer sentence, G1: expected fact, C1.1: context sentence"
@@ -90,7 +90,7 @@ def outcome(row: Result) -> Figure:
 def answer(row: Result, texts: Mapping[str, str] | None = None, *, judged: bool = True) -> Passages:
     """The answer, by its sentences if it was ``judged``; ``texts``: of evidence, None on a page that has them below."""
     if not (judged and row.verdict and row.verdict.sentences):
-        return Passages("Answer", (Passage(said(row)),))
+        return Passages("Answer", (Passage(row.answer or no_answer(row)),))
     units = row.verdict.sentences
     passages = (_passage(one, _words(one.support, one.truth), one.support or one.truth, texts) for one in units)
     relevance = ", ".join(filter(None, (row.verdict.relevance, row.verdict.why)))
